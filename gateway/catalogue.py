@@ -28,6 +28,7 @@ SUPPORTED = {
     "nemotron3_diarization": "Nemotron-3-Diarization",
     "nemotron_asr_streaming": "Nemotron-ASR",
     "nemotron3_5_asr": "Nemotron-ASR",
+    "voxtral": "Voxtral",
     "voxtral_realtime": "Voxtral-Realtime",
     "parakeet_tdt": "Parakeet",
     "parakeet_rnnt": "Parakeet",

@@ -34,12 +34,13 @@ from lookhear.engine.check.trial import (
     read,
 )
 from lookhear.engine.check.voxtral import compare_voxtral
+from lookhear.engine.check.voxtral_chat import compare_voxtral_chat
 from lookhear.engine.checkpoints.choice import choose_checkpoint
 from lookhear.engine.checkpoints.hub import resolve_checkpoint
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import AUTO_MODEL, DTYPES, ConfigError, EngineConfig
-from lookhear.engine.families import nemotron3_diarisation, parakeet, qwen3_omni
+from lookhear.engine.families import nemotron3_diarisation, parakeet, qwen3_omni, voxtral
 from lookhear.engine.families.build import Built, build_core
 from lookhear.engine.families.streaming import transducer, voxtral_realtime
 from lookhear.engine.messages import SAMPLE_RATE
@@ -133,6 +134,8 @@ def _check(options: argparse.Namespace, given: NDArray[np.float32] | None) -> in
             return compare_voxtral(folder, architecture, samples)
         if architecture in qwen3_omni.FAMILY.architectures:
             return compare_omni(folder, samples)
+        if architecture in voxtral.FAMILY.architectures:
+            return compare_voxtral_chat(folder, architecture, samples)
         return compare(folder, architecture, samples)
 
     found = [_compared("transformers", beside)]
@@ -188,7 +191,8 @@ def _try(built: Built, samples: NDArray[np.float32], *, times_words: bool) -> No
     if card.can("chat"):
         sees, hears = card.can("image"), card.can("audio")
         question = "What do you see?" if sees else "What is the capital of France?"
-        question = "What do you see and hear?" if hears else question
+        if hears:
+            question = "What do you see and hear?" if sees else "What do you hear?"
         heard_too = samples[: ASKED_SECONDS * SAMPLE_RATE] if hears else None
         answer = ask(core, card.id, question, sees=sees, samples=heard_too)
         shown = " (a red circle beside a blue square)" if sees else ""

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lookhear.engine.chat.pixels import PixelRules
-from lookhear.engine.check.parity import NotCompared, Parity, generate, parity_of
+from lookhear.engine.check.parity import NotCompared, Parity, decoder_logits, generate, parity_of
 from lookhear.engine.check.trial import picture
 from lookhear.engine.families.qwen3_omni import WindowedEars
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.vision_encoder import patchify
-from lookhear.engine.paged.blocks import BLOCK_TOKENS
-from lookhear.engine.paged.cache import PagedBatch
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.kernels import log_mel, mel_filters
@@ -93,18 +91,8 @@ def _our_logits(
     media: list[tuple[int, Medium]],
 ) -> Tensor:
     tokens = torch.tensor([*prompt, *generated[:-1]])
-    count = len(tokens)
-    blocks = -(-count // BLOCK_TOKENS)
-    batch = PagedBatch(
-        positions=torch.from_numpy(model.positions(len(prompt), media).read(0, count)),
-        slots=BLOCK_TOKENS + torch.arange(count),  # block 0 is nobody's
-        block_tables=torch.arange(1, blocks + 1)[None],
-        past_lengths=torch.tensor([0]),
-        query_lengths=torch.tensor([count]),
-    )
     places = [torch.arange(start, start + medium.num_tokens) for start, medium in media]
     rows = torch.cat(model.encode([medium for _, medium in media]))
     inputs, added = model.sight.embed(tokens, torch.cat(places), rows)
-    decoder = model.decoder
-    hidden = decoder.forward(inputs, batch, decoder.new_cache(1 + blocks), added)
-    return decoder.logits(hidden)
+    positions = torch.from_numpy(model.positions(len(prompt), media).read(0, len(tokens)))
+    return decoder_logits(model.decoder, inputs, positions, added)

@@ -271,18 +271,31 @@ def _decoder(folder: Path, kind: Any, load: Callable[[Path], Qwen3Model]) -> Par
     prompt = QwenTokenizer.from_folder(folder).encode(_TEXT)
     generated, theirs = _their_decoder_writes(folder, kind, prompt)
     decoder = load(folder)
-    tokens = torch.tensor([*prompt, *generated[:-1]])
-    blocks = -(-len(tokens) // BLOCK_TOKENS)
-    places = torch.arange(len(tokens))
+    logits = decoder_logits(decoder, torch.tensor([*prompt, *generated[:-1]]))
+    return parity_of(theirs, logits, generated)
+
+
+def decoder_logits(
+    decoder: Qwen3Model,
+    inputs: Tensor,
+    positions: Tensor | None = None,
+    added: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
+    """Behind each token, with a cache of their own. positions: where they are not the places. The
+    rest: see `Qwen3Model.forward`."""
+    count = len(inputs)
+    blocks = -(-count // BLOCK_TOKENS)
+    places = torch.arange(count)
+    if positions is None:
+        positions = places.expand(3, -1) if decoder.dims.rope_sections else places
     batch = PagedBatch(
-        positions=places.expand(3, -1) if decoder.dims.rope_sections else places,
+        positions=positions,
         slots=BLOCK_TOKENS + places,  # block 0 is nobody's
         block_tables=torch.arange(1, blocks + 1)[None],
         past_lengths=torch.tensor([0]),
-        query_lengths=torch.tensor([len(tokens)]),
+        query_lengths=torch.tensor([count]),
     )
-    hidden = decoder.forward(tokens, batch, decoder.new_cache(1 + blocks))
-    return parity_of(theirs, decoder.logits(hidden), generated)
+    return decoder.logits(decoder.forward(inputs, batch, decoder.new_cache(1 + blocks), added))
 
 
 def _their_decoder_writes(folder: Path, kind: Any, prompt: list[int]) -> tuple[list[int], Tensor]:

@@ -94,7 +94,7 @@ def chosen_dtype(name: str, device: str, folder: Path | None = None) -> torch.dt
     """The fastest one that keeps the words, for "auto". folder: of a checkpoint that stays in
     float32 on a CPU if it is small. Raises `CheckpointError` for int8 and fp8: see `int8_weights`,
     `linear_dtype`."""
-    models = "Qwen3, Qwen3-ASR and Qwen3-VL on a GPU"
+    models = "Qwen3, Qwen3-ASR, Qwen3-VL and Voxtral on a GPU"
     if name == "int8":
         raise CheckpointError(
             f"dtype: int8 is for Whisper on a CPU, and for {models}; expected another, or auto"
@@ -147,7 +147,7 @@ def check_cache(config: EngineConfig, family: Family, device: str) -> None:
     if config.kv_cache_dtype != "fp8":
         return
     if not family.rounds_cache:
-        models = "Qwen3, Qwen3-ASR, Qwen3-VL and Qwen3-Omni on a GPU"
+        models = "Qwen3, Qwen3-ASR, Qwen3-VL, Qwen3-Omni and Voxtral on a GPU"
         raise CheckpointError(
             f"kv_cache_dtype: fp8 is for {models}, got a {family.name}; expected auto"
         )

@@ -130,3 +130,11 @@ class VoxtralChatModel:
             windows = [to_device(medium.features, torch.float32, device) for medium in some]
             found += self.ears.encode(torch.stack(windows)).unbind()
         return found
+
+
+def module_name(name: str) -> str:
+    """What transformers 5 calls a linear, and so an adapter does, whatever the checkpoint does."""
+    for _, body, _ in BODIES:
+        if name.startswith(f"{body}.layers."):
+            return f"model.language_model{name.removeprefix(body)}"
+    return f"model.{name.removeprefix('model.')}"

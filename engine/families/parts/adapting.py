@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,14 +25,20 @@ def adapters_of(
     decoder: Qwen3Model,
     encoder: Any = None,
     tower: Mapping[str, Placement] | None = None,
+    renamed: Callable[[str], str] = str,
 ) -> Adapters | None:
-    """encoder, tower: of a model that reads media, and its linears. None: none may be loaded."""
+    """encoder, tower: of a model that reads media, and its linears. renamed: what an adapter may
+    call a linear instead of its name in the checkpoint. None: none may be loaded."""
     if not config.max_adapters:
         return None
+
+    def named(modules: Mapping[str, Placement]) -> dict[str, Placement]:
+        return {**modules, **{renamed(name): place for name, place in modules.items()}}
+
     part = None
     if encoder is not None and tower is not None:
-        part = AdaptedPart(encoder, tower, encoder.dtype, decoder.device)
-    main = AdaptedPart(decoder, decoder.weights.modules, decoder.dtype, decoder.device)
+        part = AdaptedPart(encoder, named(tower), encoder.dtype, decoder.device)
+    main = AdaptedPart(decoder, named(decoder.weights.modules), decoder.dtype, decoder.device)
     return Adapters(config.name, main, part, config.max_adapters, config.max_adapter_rank)
 
 

@@ -1,5 +1,6 @@
-"""A Qwen3-Omni of random weights behind its routes and sockets: asked about text, a picture, a
-video and a recording, spoken to, and what it does not do."""
+"""Models that hear, of random weights, behind their routes and sockets: a Qwen3-Omni is asked about
+text, a picture, a video and a recording, and spoken to; a Voxtral about recordings; and what they
+do not do."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from tests.end_to_end.conftest import SERVE, Talk
 from tests.gateway.running import Client
 from tools.random_checkpoints.qwen3_omni import build_served_qwen3_omni, make_whole
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
+from tools.random_checkpoints.voxtral_chat import build_random_voxtral_chat
 
 URL = "/v1/chat/completions"
 
@@ -31,7 +33,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     build_served_qwen3_omni(folder / "omni", seed=5)
     make_whole(folder / "omni")
     build_served_qwen3_vl(folder / "sees", seed=3)
-    arguments = ["--model", f"sees={folder / 'sees'}", "--model", f"omni={folder / 'omni'}", *SERVE]
+    build_random_voxtral_chat(folder / "hears", seed=5)
+    names = ("sees", "omni", "hears")
+    models = (argument for name in names for argument in ("--model", f"{name}={folder / name}"))
+    arguments = [*models, *SERVE]
     with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
         yield process
 
@@ -94,6 +99,8 @@ def test_it_says_what_it_can(http: httpx.Client) -> None:
     told = {one["id"]: one for one in http.get("/v1/models").json()["data"]}
     assert told["omni"]["architecture"] == "Qwen3OmniMoeForConditionalGeneration"
     assert told["omni"]["abilities"] == ["chat", "image", "video", "audio"]
+    assert told["hears"]["architecture"] == "VoxtralForConditionalGeneration"
+    assert told["hears"]["abilities"] == ["chat", "audio", "adapters"]
 
 
 def test_text_picture_video_and_recording_in_one_question(http: httpx.Client) -> None:
@@ -149,11 +156,53 @@ def test_sound_of_videos_is_not_heard(http: httpx.Client) -> None:
     assert error["param"] == "mm_processor_kwargs.use_audio_in_video"
 
 
+def test_a_voxtral_hears_recordings_in_whole_windows(http: httpx.Client) -> None:
+    """Of 2 s and 25 tokens each; told how to answer, too."""
+    text = {"type": "text", "text": "Alike?"}
+    content = [recording(1.0), recording(3.0), text]
+    told = {"role": "system", "content": "Be brief."}
+    body = {
+        **question(),
+        "model": "hears",
+        "messages": [told, {"role": "user", "content": content}],
+    }
+    first, again = (http.post(URL, json=body) for _ in range(2))
+    assert len(tokens := tokens_of(first)) == 12 and tokens_of(again) == tokens
+    details = again.json()["usage"]["prompt_tokens_details"]
+    assert details["audio_tokens"] == 75 and details["cached_tokens"] > 64
+    told_later = {**body, "messages": [{"role": "user", "content": content}]}
+    assert tokens_of(http.post(URL, json=told_later)) != tokens
+
+
+def test_a_voxtral_says_what_it_does_not(http: httpx.Client) -> None:
+    for seconds, part, message in ((2.0, 0, "hears takes no images"), (90.0, 1, "1125 tokens")):
+        body = {**question(seconds=seconds), "model": "hears"}
+        if part:
+            del body["messages"][0]["content"][0], body["messages"][0]["content"][1]
+        answer = http.post(URL, json=body)
+        assert answer.status_code == 400
+        error = answer.json()["error"]
+        assert message in error["message"], error
+
+
+def test_a_voxtral_answers_responses(http: httpx.Client) -> None:
+    sound = recording(1.0)["input_audio"]
+    content = [
+        {"type": "input_audio", "input_audio": sound},
+        {"type": "input_text", "text": "What is it?"},
+    ]
+    body = {"model": "hears", "input": [{"role": "user", "content": content}]}
+    answer = http.post("/v1/responses", json={**body, "max_output_tokens": 16})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["usage"]["input_tokens"] > 25
+
+
 SHORT = {"type": "realtime", "max_output_tokens": 4, "lookhear": {"temperature": 0.0}}
 
 
-def socket_of(server: ServerProcess) -> Client:
-    return Client(f"{server.address.base_url.replace('http', 'ws', 1)}/v1/realtime?model=omni")
+def socket_of(server: ServerProcess, model: str = "omni") -> Client:
+    url = server.address.base_url.replace("http", "ws", 1)
+    return Client(f"{url}/v1/realtime?model={model}")
 
 
 async def answer_of(client: Client) -> dict[str, Any]:
@@ -185,6 +234,18 @@ async def test_an_item_is_heard_on_the_socket(server: ServerProcess) -> None:
         await client.send("response.create")
         second = await answer_of(client)
         assert second["audio_tokens"] == 26 and second["cached_tokens"] >= 48
+
+
+async def test_a_voxtral_hears_an_item_on_the_socket(server: ServerProcess) -> None:
+    async with socket_of(server, "hears") as client:
+        await client.send("session.update", session={**SHORT, "instructions": "Be brief."})
+        await client.until("session.updated")
+        noise = np.random.default_rng(1).integers(-3000, 3000, 3 * 24_000).astype("<i2")
+        parts = [{"type": "input_audio", "audio": base64.b64encode(noise.tobytes()).decode()}]
+        item = {"type": "message", "role": "user", "content": parts}
+        await client.send("conversation.item.create", item=item)
+        await client.send("response.create")
+        assert (await answer_of(client))["audio_tokens"] == 50
 
 
 async def test_what_is_said_is_heard(listening: ServerProcess, talks: dict[str, Talk]) -> None:

@@ -36,6 +36,7 @@ from tools.random_checkpoints.transducer import (
     build_random_transducer,
 )
 from tools.random_checkpoints.voxtral import build_random_voxtral
+from tools.random_checkpoints.voxtral_chat import build_random_voxtral_chat
 from tools.random_checkpoints.whisper import build_random_whisper
 
 
@@ -290,6 +291,18 @@ def test_what_is_seen_and_heard_is_compared(
     heads = [line.split(maxsplit=1)[0] for line in out.splitlines()]
     assert heads == ["model", "loaded", "asked", "answers", "speed", "memory", "transformers"]
     assert "What do you see and hear? (a red circle beside a blue square) (2.0 s)" in out
+    assert "agrees: " in out and "DOES NOT" not in out
+
+
+def test_what_is_heard_is_compared(
+    tmp_path: Path, sound: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build_random_voxtral_chat(tmp_path / "model", seed=4)
+    assert check([str(tmp_path / "model"), "--audio", str(sound), "--threads", "1"]) == 0
+    out = capsys.readouterr().out
+    for head in ("model", "loaded", "asked", "answers", "speed", "memory", "transformers"):
+        assert f"\n{head} " in f"\n{out}"
+    assert "What do you hear? (2.0 s)" in out
     assert "agrees: " in out and "DOES NOT" not in out
 
 

@@ -90,7 +90,9 @@ def test_fp8_is_refused_without_a_card_that_has_it(name: str) -> None:
 
 
 def test_others_refuse_fp8_in_one_line() -> None:
-    expected = "fp8 is for Qwen3, Qwen3-ASR and Qwen3-VL on a GPU; expected another, or auto"
+    expected = (
+        "fp8 is for Qwen3, Qwen3-ASR, Qwen3-VL and Voxtral on a GPU; expected another, or auto"
+    )
     with pytest.raises(CheckpointError, match=expected):
         build_core(EngineConfig(model="demo-whisper", dtype="fp8"), lambda stage, share: None)
 

@@ -3,6 +3,7 @@ tokens, whatever the steps, the company and the caches."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
 
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.registry import family_of
@@ -20,11 +22,13 @@ from lookhear.engine.messages import (
     AudioPart,
     ChatMessage,
     HoldRecording,
+    LoadAdapter,
     TextPart,
 )
 from lookhear.engine.paged.request import PagedSequence
 from lookhear.kernels import log_mel, mel_filters
 from tests.engine.chat.asking import ask, image, make_core, outcome, rest, user
+from tools.random_checkpoints.adapters import ALL, build_random_adapter, merged
 from tools.random_checkpoints.voxtral_chat import HEARING, SPECIAL, build_random_voxtral_chat
 
 NEW = 12
@@ -82,12 +86,14 @@ class Watched:
 def theirs(model: Any, messages: list[ChatMessage], tokens: list[int]) -> list[int]:
     """What transformers generates from the same prompt; sounds by their samples."""
     inputs: dict[str, Any] = {}
-    filters, mels = mel_filters(HEARING["num_mel_bins"]), []
+    filters = mel_filters(HEARING["num_mel_bins"])
+    mels: list[torch.Tensor] = []
     for part in (part for message in messages for part in message.parts):
         if isinstance(part, AudioPart):
             samples = torch.from_numpy(sound(part.recording))
             padded = torch.nn.functional.pad(samples, (0, -len(samples) % WINDOW))
-            mels += list(log_mel(padded[None], filters)[0].split(WINDOW // 160, dim=1))
+            mel = log_mel(padded[None], filters)[0]
+            mels += torch.split(mel, WINDOW // 160, dim=1)
     if mels:
         inputs["input_features"] = torch.stack(mels)
     ids = torch.tensor([tokens])
@@ -124,6 +130,41 @@ def test_greedy_tokens_are_those_of_generate(pair: tuple[Path, Any]) -> None:
         for name in QUESTIONS:
             assert together.tokens(name + again) == expected[name]
     assert together.core.stats()["prompt_tokens_found"] > 100
+
+
+def test_adapters_change_what_is_written_and_what_is_heard(
+    pair: tuple[Path, Any], tmp_path: Path
+) -> None:
+    """As the merged model; named as transformers 5 does and as the checkpoint does, with all its
+    linears and with the encoder's alone, beside a question without any."""
+    ours, wanted = Watched(pair[0], max_adapters=3), {}
+    question = QUESTIONS["sounds"]
+    hearing = ("q_proj", "v_proj", "fc1", "linear_1")
+    kinds: dict[str, dict[str, Any]] = {
+        "all": {"targets": (*ALL, *hearing)},
+        "ears": {"targets": hearing, "only": "model.audio_tower", "size": 1.0},
+    }
+    for seed, (name, kind) in enumerate(kinds.items()):
+        folder = build_random_adapter(tmp_path / name, pair[1], seed=seed, **kind)
+        changed = merged(pair[1], folder)
+        ours.core.submit(LoadAdapter(name, "m", name, str(folder)))
+        ours.core.submit(ask(*question, max_tokens=NEW, answer=name, model=f"m:{name}"))
+        wanted[name] = changed
+    weights = load_file(tmp_path / "ears" / "adapter_model.safetensors")
+    (tmp_path / "old").mkdir()
+    older = {name.replace("model.model.", "model."): weight for name, weight in weights.items()}
+    save_file(older, tmp_path / "old" / "adapter_model.safetensors")
+    shutil.copy(tmp_path / "ears" / "adapter_config.json", tmp_path / "old")
+    ours.core.submit(LoadAdapter("old", "m", "old", str(tmp_path / "old")))
+    ours.core.submit(ask(*question, max_tokens=NEW, answer="old", model="m:old"))
+    ours.core.submit(ask(*question, max_tokens=NEW, answer="plain"))
+    rest(ours.core)
+    answers = {name: ours.tokens(name) for name in (*kinds, "old", "plain")}
+    prompt = list(ours.sequences["s/all"].request.tokens)
+    for name, model in {**wanted, "plain": pair[1]}.items():
+        assert answers[name] == theirs(model, question, prompt)
+    assert answers["old"] == answers["ears"]
+    assert len({tuple(answers[name]) for name in ("all", "ears", "plain")}) == 3
 
 
 def test_what_it_cannot_do_is_one_clear_error(pair: tuple[Path, Any]) -> None:
