@@ -9,7 +9,7 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import Family, Parts
 from lookhear.engine.families.parts.chat import chat_parts, media_loading
 from lookhear.engine.smolvlm.crops import CroppedPictures, CropRules
-from lookhear.engine.smolvlm.graphs import CropGraphs
+from lookhear.engine.smolvlm.graphs import crop_graphs
 from lookhear.engine.smolvlm.model import SmolVlmModel
 
 
@@ -28,7 +28,7 @@ def build(
         model,
         pictures=pictures,
         media_parts=1,
-        graphs=lambda acceleration: CropGraphs(model, acceleration),
+        graphs=lambda acceleration: crop_graphs(model, acceleration),
     )
 
 

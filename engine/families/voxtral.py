@@ -14,6 +14,7 @@ from lookhear.engine.families.parts.adapting import adapters_of
 from lookhear.engine.families.parts.chat import chat_parts, media_loading
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from lookhear.engine.tokenizers.tekken import FILE, read_tekken
+from lookhear.engine.voxtral_chat.graphs import window_graphs
 from lookhear.engine.voxtral_chat.model import VoxtralChatModel, module_name
 from lookhear.engine.voxtral_chat.sound import PaddedEars
 from lookhear.engine.voxtral_chat.template import BEGIN, PAD, TEMPLATE
@@ -37,6 +38,7 @@ def build(
         linears=linears,
         recordings=RecordingStore(PaddedEars(model.dims), PAD),
         media_parts=1,
+        graphs=lambda acceleration: window_graphs(model, acceleration),
         adapters=adapters_of(config, model.decoder, model.ears, model.tower, module_name),
     )
 

@@ -17,9 +17,11 @@ from lookhear.engine.models.vision_graphs import VisionGraphs
 from lookhear.engine.paged.media import MediaEncoder
 from lookhear.engine.paged.runner import PagedRunner
 from lookhear.engine.smolvlm import encoder as crop_encoder
-from lookhear.engine.smolvlm.graphs import CropGraphs
+from lookhear.engine.smolvlm.graphs import crop_graphs
 from lookhear.engine.smolvlm.model import SmolVlmModel
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.voxtral_chat.graphs import window_graphs
+from lookhear.engine.voxtral_chat.model import VoxtralChatModel
 from lookhear.engine.whisper import model as whisper
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.runner import WhisperRunner
@@ -49,8 +51,8 @@ def paged_runner(
     rows: int = ROWS,
     num_blocks: int = 160,
 ) -> PagedRunner:
-    """Of a Qwen3-ASR, -VL or -Omni or a SmolVLM, its graphs captured if there are any. parts: of a
-    medium's embedding."""
+    """Of a Qwen3-ASR, -VL or -Omni, a SmolVLM or a Voxtral, its graphs captured if there are any.
+    parts: of a medium's embedding."""
     encoder: MediaEncoder | None = None
     if acceleration.backend is not None:
         if isinstance(model, Qwen3AsrModel):
@@ -58,7 +60,9 @@ def paged_runner(
         elif isinstance(model, Qwen3OmniModel):
             encoder = OmniGraphs(model, acceleration)
         elif isinstance(model, SmolVlmModel):
-            encoder = CropGraphs(model, acceleration)
+            encoder = crop_graphs(model, acceleration)
+        elif isinstance(model, VoxtralChatModel):
+            encoder = window_graphs(model, acceleration)
         else:
             encoder = VisionGraphs(model, acceleration)
     runner = PagedRunner(

@@ -27,6 +27,7 @@ from lookhear.engine.paged.sound import EDGE, HOP, Sound
 from lookhear.engine.sampling.params import SamplingParams
 from lookhear.engine.smolvlm.model import SmolVlmModel
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.voxtral_chat.model import VoxtralChatModel
 from lookhear.engine.whisper.request import WhisperRequest
 
 Request = Any  # of the runner's kind
@@ -173,7 +174,7 @@ def once(request: Request) -> Maker:
 
 
 def paged_request(
-    model: Qwen3AsrModel | Qwen3VLModel | Qwen3OmniModel | SmolVlmModel,
+    model: Qwen3AsrModel | Qwen3VLModel | Qwen3OmniModel | SmolVlmModel | VoxtralChatModel,
     key: str,
     seed: int,
     *,
@@ -218,6 +219,13 @@ def crop(model: SmolVlmModel, seed: int) -> tuple[int, Medium]:
     dims = model.encoder.dims
     pixels = np.random.default_rng(seed).normal(size=(dims.channels, dims.size, dims.size))
     return model.image_token, model.medium(pixels.astype(np.float32))
+
+
+def whole_window(model: VoxtralChatModel, seed: int) -> tuple[int, Medium]:
+    """A window of log-mel of the one length, and the token it stands for."""
+    dims = model.dims.audio
+    mel = np.random.default_rng(seed).normal(size=(dims.num_mels, dims.max_frames))
+    return model.audio_token, model.medium(mel.astype(np.float32))
 
 
 def picture(model: Qwen3VLModel, seed: int, height: int, width: int) -> tuple[int, Medium]:

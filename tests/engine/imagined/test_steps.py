@@ -3,7 +3,8 @@ step is launched, nothing of the host is handed to it, and captured regions can 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,8 +13,11 @@ import pytest
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.paged.media import PagedModel
+from lookhear.engine.paged.request import Medium
 from lookhear.engine.smolvlm.model import SmolVlmModel
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.voxtral_chat.model import VoxtralChatModel
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.runner import WhisperRunner
 from tests.engine.imagined.card import Card
@@ -31,12 +35,14 @@ from tests.engine.traces import (
     picture,
     play,
     whisper_trace,
+    whole_window,
     window,
 )
 from tools.random_checkpoints.qwen3 import EXPERTS
 from tools.random_checkpoints.qwen3_omni import build_random_qwen3_omni
 from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
 from tools.random_checkpoints.smolvlm import build_random_smolvlm
+from tools.random_checkpoints.voxtral_chat import build_random_voxtral_chat
 from tools.random_checkpoints.whisper import build_random_whisper
 
 WAYS = [(False, 1), (True, 0), (True, 1)]
@@ -167,7 +173,7 @@ def test_pictures_and_sounds(device: Device, omni_folder: Path) -> None:
     assert_all_compiled(device)
 
 
-# --- SmolVLM -------------------------------------------------------------------------------------
+# --- SmolVLM, Voxtral: media of one shape ---------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -177,28 +183,57 @@ def crops_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def crops_trace(model: SmolVlmModel) -> list[Visit]:
+@pytest.fixture(scope="module")
+def windows_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("voxtral")
+    build_random_voxtral_chat(folder, seed=5, audio={"max_source_positions": 20})
+    return folder
+
+
+def alike_trace(
+    model: SmolVlmModel | VoxtralChatModel, one: Callable[[int], tuple[int, Medium]]
+) -> list[Visit]:
+    """More of them in one prompt than a pass takes, and none at all."""
     visits = []
     for i, count in enumerate((3, 0, 17, 1)):
-        media = [crop(model, 20 * i + j) for j in range(count)]
+        media = [one(20 * i + j) for j in range(count)]
         request = paged_request(model, f"r{i}", i, before=4 + 9 * i, media=media)
         visits.append(Visit(f"r{i}", once(request), comes=2 * i))
     return visits
 
 
-def test_crops(device: Device, crops_folder: Path) -> None:
+def played_alike(
+    device: Device, load: Callable[[str], tuple[PagedModel, Callable[[], list[Visit]]]]
+) -> None:
+    """load: the model on a device, and its trace."""
     with device.card.paused():
-        model = SmolVlmModel.from_folder(crops_folder)
-        expected = play(paged_runner(model), crops_trace(model), max_rows=ROWS)
+        model, trace = load("cpu")
+        expected = play(paged_runner(model), trace(), max_rows=ROWS)
     with present(device.card):
-        model = SmolVlmModel.from_folder(crops_folder, device="cuda")
+        model, trace = load("cuda")
         acceleration = imagined(device.card, graphs=device.graphs, overlap=device.overlap)
         runner = serving(device.card, paged_runner(model, acceleration))
-        for budget in (512, 21):  # the second cuts crops in two
-            trace = crops_trace(model)
-            played = play(runner, trace, max_rows=ROWS, token_budget=budget, overlap=device.overlap)
+        for budget in (512, 21):  # the second cuts media in two
+            overlap = device.overlap
+            played = play(runner, trace(), max_rows=ROWS, token_budget=budget, overlap=overlap)
             assert_same(played, expected)
     assert_all_compiled(device)
+
+
+def test_crops(device: Device, crops_folder: Path) -> None:
+    def load(name: str) -> tuple[PagedModel, Callable[[], list[Visit]]]:
+        model = SmolVlmModel.from_folder(crops_folder, device=name)
+        return model, lambda: alike_trace(model, partial(crop, model))
+
+    played_alike(device, load)
+
+
+def test_whole_windows(device: Device, windows_folder: Path) -> None:
+    def load(name: str) -> tuple[PagedModel, Callable[[], list[Visit]]]:
+        model = VoxtralChatModel.from_folder(windows_folder, device=name)
+        return model, lambda: alike_trace(model, partial(whole_window, model))
+
+    played_alike(device, load)
 
 
 # --- Whisper -------------------------------------------------------------------------------------
