@@ -39,6 +39,13 @@ WAITING = (
     "_local_scalar_dense", "nonzero", "nonzero_numpy", "masked_select", "equal", "is_nonzero",
     "unique_dim", "_unique2", "unique_consecutive", "bincount", "repeat_interleave",
 )  # fmt: skip
+# Of these nothing is computed: they are most of what is asked.
+DESCRIBING = {
+    *(getattr(Tensor, name).__get__ for name in ("shape", "dtype", "ndim", "layout", "itemsize")),
+    Tensor.dim, Tensor.size, Tensor.stride, Tensor.numel, Tensor.__len__, Tensor.storage_offset,
+    Tensor.element_size, Tensor.is_contiguous, Tensor.is_floating_point, Tensor.untyped_storage,
+    Tensor.data_ptr,
+}  # fmt: skip
 INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")
 
 
@@ -94,10 +101,11 @@ class Card:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Tensors are what they are: the host's."""
+        """Tensors are what they are: the host's. Nobody looks at what is done with them."""
         before, self.is_paused = self.is_paused, True
         try:
-            yield
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                yield
         finally:
             self.is_paused = before
 
@@ -211,7 +219,7 @@ class Functions(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         card, kwargs = self._card, dict(kwargs or {})
-        if card.is_paused:
+        if card.is_paused or func in DESCRIBING:
             return func(*args, **kwargs)
         special = self._special(func, args, kwargs)
         if special is not NotImplemented:
@@ -356,13 +364,19 @@ def _storage(tensor: Tensor) -> int:
 
 
 def _tensors(tree: Any) -> list[Tensor]:
-    if isinstance(tree, Tensor):
-        return [tree]
-    if isinstance(tree, dict):
-        tree = tree.values()
-    elif not isinstance(tree, list | tuple):
-        return []
-    return [tensor for item in tree for tensor in _tensors(item)]
+    found: list[Tensor] = []
+    _gather((tree,), found)
+    return found
+
+
+def _gather(items: Any, found: list[Tensor]) -> None:
+    for item in items:
+        if isinstance(item, Tensor):
+            found.append(item)
+        elif isinstance(item, list | tuple):
+            _gather(item, found)
+        elif isinstance(item, dict):
+            _gather(item.values(), found)
 
 
 def _is_cuda(device: Any) -> bool:

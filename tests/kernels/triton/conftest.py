@@ -1,0 +1,69 @@
+"""Triton's interpreter, without the work that it does again and again: half of its time."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from triton import language as tl
+from triton.runtime import interpreter
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_interpreter() -> None:
+    _take_the_languages_place_once_a_launch()
+    _make_types_once()
+
+
+def _take_the_languages_place_once_a_launch() -> None:
+    """And not for each call of a function within a kernel."""
+    take_place, launch = interpreter._patch_lang, interpreter.GridExecutor.__call__
+    in_place: set[Any] = set()
+
+    def take_place_once(function: Any) -> Any:
+        if function in in_place:
+            return None
+        in_place.add(function)
+        return take_place(function)
+
+    def launch_anew(self: Any, *args: Any, **kwargs: Any) -> Any:
+        in_place.clear()
+        return launch(self, *args, **kwargs)
+
+    interpreter._patch_lang = take_place_once
+    interpreter.GridExecutor.__call__ = launch_anew
+
+
+def _make_types_once() -> None:
+    """That of a block, with what a tensor of it says of itself; and what it is to numpy."""
+    make_type, numpy_type = tl.block_type.__init__, interpreter._get_np_dtype
+    numpy_scalar = cache(numpy_type)
+    made: dict[tuple[int, tuple[int, ...]], dict[str, Any]] = {}  # they hold what the keys name
+
+    def made_before(self: Any, element_ty: Any, shape: Any) -> None:
+        sizes = tuple([getattr(size, "value", size) for size in shape])
+        found = made.get((id(element_ty), sizes))
+        if found is None:
+            make_type(self, element_ty, shape)
+            found = made[id(element_ty), sizes] = self.__dict__.copy()
+            found["of_tensors"] = _described(self.shape, self.numel)
+        self.__dict__.update(found)
+
+    def describe(self: Any, handle: Any, type: Any) -> None:
+        shape, numel = type.of_tensors if type.is_block() else scalar
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        self.shape, self.numel = shape, numel
+
+    def known_type(kind: Any) -> Any:
+        element = kind.scalar
+        return numpy_type(kind) if isinstance(element, tl.pointer_type) else numpy_scalar(element)
+
+    scalar = _described((), 1)
+    tl.block_type.__init__ = made_before
+    tl.tensor.__init__ = describe
+    interpreter._get_np_dtype = known_type
+
+
+def _described(shape: Any, numel: int) -> tuple[Any, Any]:
+    return tl.tuple([tl.constexpr(size) for size in shape]), tl.constexpr(numel)
