@@ -265,7 +265,8 @@ async def test_an_error_of_vllm_is_why_the_session_failed() -> None:
         await connection.send(json.dumps({"type": "session.created"}))
         await connection.recv()
         await connection.send(json.dumps({"type": "error", "error": "no such model"}))
-        await connection.wait_closed()
+        async for _ in connection:  # unread, they would keep it from closing
+            pass
 
     async with served(handler) as url:
         trace = await stream(vllm.run_session, url)

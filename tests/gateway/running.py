@@ -138,7 +138,8 @@ async def _accepting(port: int) -> None:
 @dataclass
 class Client:
     """A raw WebSocket client. Every frame it gets is checked strictly and kept in `seen`. It does
-    not ping: how long a test may wait is `PATIENCE`."""
+    not ping: how long a test may wait is `PATIENCE`. What it has not asked for it reads all the
+    same: with frames unread its end would be waited for in vain."""
 
     url: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -147,7 +148,7 @@ class Client:
     async def __aenter__(self) -> Client:
         options = {"open_timeout": PATIENCE, "ping_interval": None, **self.options}
         self.socket: ClientConnection = await connect(
-            self.url, proxy=None, max_size=None, **options
+            self.url, proxy=None, max_size=None, max_queue=None, **options
         )
         return self
 

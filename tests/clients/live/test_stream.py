@@ -227,12 +227,14 @@ class Clock:
         await asyncio.sleep(0)
 
 
-def stream(server: CountingServer, source: AsyncIterator[bytes], clock: Clock) -> LiveStream:
+def stream(
+    server: CountingServer, source: AsyncIterator[bytes], clock: Clock, retry: Retry | None = None
+) -> LiveStream:
     return LiveStream(
         AsyncClient(server.url).server,
         source,
         StreamOptions(),
-        Retry(),
+        retry or Retry(),
         clock=lambda: clock.now,
         sleep=clock.sleep,
     )
@@ -295,8 +297,9 @@ async def test_a_server_that_refuses_because_its_model_loads_is_waited_for() -> 
         assert words(events) == said(*TURNS)
         assert sum(clock.waits) > Retry().refused and server.refusals == []
         server.refusals = [9] * 1000
+        impatient = Retry(first=0.0, loading=0.0, refused=0.0)
         with pytest.raises(ServerError, match="the model loads"):
-            await heard(server, speech(*TURNS), retry=Retry(first=0.0, loading=0.0, refused=0.0))
+            [e async for e in stream(server, chunked(speech(*TURNS)), Clock(), impatient).events()]
     assert len(server.refusals) >= 998
 
 
