@@ -14,6 +14,7 @@ import struct
 import types
 import typing
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgpack
@@ -81,6 +82,7 @@ def _plain(value: object) -> object:
 _Convert = Callable[[Any, bytes], Any]  # what msgpack gives back, and the payload -> a field
 
 
+@cache  # a codec per replica, and the same class in many messages
 def _builder(cls: type) -> _Convert:
     hints = typing.get_type_hints(cls)
     converters = [_converter(hints[f.name]) for f in dataclasses.fields(cls)]
