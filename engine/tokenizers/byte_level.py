@@ -3,6 +3,7 @@ half a character can wait."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,6 +12,8 @@ from tokenizers import Tokenizer, models
 
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 from lookhear.engine.checkpoints.vocabulary import byte_symbols
+
+_LETTER = re.compile("[0-9A-Za-z]")
 
 
 class ByteLevelTokenizer(ABC):
@@ -38,12 +41,18 @@ class ByteLevelTokenizer(ABC):
         join."""
         return b"".join(map(self.token_bytes, ids))
 
+    def signs(self) -> list[int]:
+        """Tokens without a Latin letter or a figure: few of a vocabulary, all of which would take
+        long to be spelt."""
+        known = self._tokenizer.get_vocab()
+        return sorted(token for symbols, token in known.items() if not _LETTER.search(symbols))
+
     def _spell(self, token: int) -> bytes:
         symbols = None if self._is_silent(token) else self._tokenizer.id_to_token(token)
         return b"" if symbols is None else self._to_bytes(symbols)
 
     def _to_bytes(self, symbols: str) -> bytes:
-        return bytes(self._byte_of[symbol] for symbol in symbols)
+        return bytes(map(self._byte_of.__getitem__, symbols))
 
     @abstractmethod
     def _is_silent(self, token: int) -> bool:

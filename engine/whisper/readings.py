@@ -22,7 +22,7 @@ class Readings:
         self._device = device
         self._no_speech = tokenizer.no_speech
         self._languages = self._ids(list(tokenizer.languages.values()))
-        signs = [t for t in range(tokenizer.eot) if ends_text(tokenizer.token_bytes(t))]
+        signs = [t for t in tokenizer.signs() if ends_text(tokenizer.token_bytes(t))]
         stamps = range(tokenizer.timestamp_begin, tokenizer.vocab_size)
         self._closing = self._ids([*signs, tokenizer.eot, *stamps])
 

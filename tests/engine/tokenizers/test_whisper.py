@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json
+from lookhear.engine.speech.text.sentences import ends_text
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from tools.random_checkpoints.whisper import (
     EOT,
@@ -55,6 +56,13 @@ def test_text_there_and_back(tokenizer: WhisperTokenizer, theirs: Any, text: str
     assert tokenizer.decode(ids) == text == theirs.decode(ids)
     assert tokenizer.decode_bytes(ids) == text.encode()
     assert b"".join(tokenizer.decode_bytes([i]) for i in ids) == text.encode()
+
+
+def test_no_end_of_a_sentence_is_missing_among_the_signs(tokenizer: WhisperTokenizer) -> None:
+    ends = [t for t in range(tokenizer.eot) if ends_text(tokenizer.token_bytes(t))]
+    signs = tokenizer.signs()
+    assert ends and set(ends) < set(signs)
+    assert signs == sorted(set(signs)) and len(signs) < 0.1 * tokenizer.vocab_size
 
 
 def test_special_tokens_are_where_whisper_has_them(tokenizer: WhisperTokenizer) -> None:
