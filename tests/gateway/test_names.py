@@ -37,7 +37,9 @@ async def named() -> AsyncIterator[Running]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def http(named: Running) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=named.http, trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(
+        base_url=named.http, trust_env=False, verify=False, timeout=60
+    ) as client:
         named.engine.be_well()
         yield client
 
@@ -273,7 +275,7 @@ async def test_strict_models_refuses_strangers() -> None:
     config = GatewayConfig(port=0, aliases=ALIASES, strict_models=True)
     async with running(config, FakeEngine(sees=True)) as gateway:
         body = {"messages": [{"role": "user", "content": "hello"}]}
-        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as http:
+        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False, verify=False) as http:
             for name, status in (("gpt-4o", 200), ("gpt-5", 404), ("whisper-1", 400)):
                 answer = await http.post("/v1/chat/completions", json={**body, "model": name})
                 assert answer.status_code == status

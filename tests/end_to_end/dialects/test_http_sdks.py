@@ -96,7 +96,7 @@ CLIENTS: dict[str, Client] = {
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=60) as client:
         yield client
 
 

@@ -90,7 +90,9 @@ async def test_a_stopped_decoder_holds_up_nobody_else() -> None:
     async with running(GatewayConfig(port=0, media_workers=4), engine) as gateway:
         async with uploading(gateway, wav(600.0)):
             pid = await held(gateway)
-            async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as http:
+            async with httpx.AsyncClient(
+                base_url=gateway.http, trust_env=False, verify=False
+            ) as http:
                 files = {"file": ("a.wav", wav(1.0))}
                 answer = await http.post("/v1/audio/transcriptions", files=files, timeout=PATIENCE)
             assert answer.json()["text"] == "transcribe 1.0 seconds."
@@ -106,7 +108,7 @@ async def test_a_file_over_a_limit_is_told_which() -> None:
     """An hour of silence as 24-bit FLAC is small; its samples are not."""
     config = GatewayConfig(port=0, media_memory_bytes=256 << 20)
     async with running(config) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as http:
+        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False, verify=False) as http:
             files = {"file": ("a.flac", flac_of_silence(3500))}
             answer = await http.post("/v1/audio/transcriptions", files=files, timeout=PATIENCE * 5)
     error = answer.json()["error"]

@@ -27,7 +27,9 @@ SAID = "transcribe 1.0 seconds."
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def client(shared: Running) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=shared.http, trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(
+        base_url=shared.http, trust_env=False, verify=False, timeout=60
+    ) as client:
         shared.engine.be_well()
         yield client
 
@@ -81,7 +83,9 @@ class Wordy(FakeEngine):
 
 async def test_utterances_lie_between_pauses() -> None:
     async with running(engine=Wordy()) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=gateway.http, trust_env=False, verify=False
+        ) as client:
             told = check_transcript((await post(client, "utterances=true")).json())
             parts = told["results"]["utterances"]
             assert [(u["transcript"], u["start"], u["end"]) for u in parts] == [
@@ -97,7 +101,9 @@ async def test_a_model_without_word_times_tells_segments() -> None:
     engine = Wordy()
     engine.models = [type(CARDS[0])("deaf-to-time", "qwen", [], 0, 1, has_word_times=False)]
     async with running(engine=engine) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=gateway.http, trust_env=False, verify=False
+        ) as client:
             told = check_transcript((await post(client, "utterances=true")).json())
     [heard] = told["results"]["channels"][0]["alternatives"]
     assert heard["words"] == [] and heard["confidence"] == pytest.approx(0.6065)
@@ -131,7 +137,9 @@ def website() -> Iterator[str]:
 async def test_a_recording_by_its_url(website: str) -> None:
     config = GatewayConfig(port=0, allow_networks=(ip_network("127.0.0.0/8"),))
     async with running(config) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=gateway.http, trust_env=False, verify=False
+        ) as client:
             answer = await client.post("/v1/listen", json={"url": website})
             told = check_transcript(answer.json())
     assert told["results"]["channels"][0]["alternatives"][0]["transcript"] == SAID
@@ -173,7 +181,9 @@ async def test_errors_are_in_its_own_words(
 
 async def test_their_names_of_models_are_refused_where_names_are_strict() -> None:
     async with running(GatewayConfig(port=0, strict_models=True)) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=gateway.http, trust_env=False, verify=False
+        ) as client:
             answer = await post(client, "model=nova-3")
     assert answer.status_code == 400 and answer.json()["err_msg"].startswith("model: ")
 
@@ -189,7 +199,9 @@ async def test_what_the_engine_refuses_is_told(shared: Running, client: httpx.As
 
 async def test_a_key_is_asked_for_in_its_own_words() -> None:
     async with running(GatewayConfig(port=0, api_keys=("secret",))) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=gateway.http, trust_env=False, verify=False
+        ) as client:
             answer = await post(client)
             assert (answer.status_code, answer.json()["err_code"]) == (401, "INVALID_AUTH")
             answer = await post(client, headers={"authorization": "Token secret"})

@@ -37,7 +37,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def http(shared: Running) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=shared.http, trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(
+        base_url=shared.http, trust_env=False, verify=False, timeout=60
+    ) as client:
         shared.engine.be_well()
         yield client
 
@@ -85,7 +87,9 @@ async def test_without_an_aligner_its_option_is_named() -> None:
         "timestamp_granularities[]": "word",
     }
     async with running(engine=engine) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=gateway.http, trust_env=False, verify=False
+        ) as client:
             answer = await post(client, **words)
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (400, "invalid_words")
@@ -165,7 +169,7 @@ async def test_bad_bodies(http: httpx.AsyncClient) -> None:
 async def test_too_large_uploads() -> None:
     async with (
         running(GatewayConfig(port=0, max_upload_bytes=10_000)) as gateway,
-        httpx.AsyncClient(base_url=gateway.http, trust_env=False, timeout=60) as http,
+        httpx.AsyncClient(base_url=gateway.http, trust_env=False, verify=False, timeout=60) as http,
     ):
         declared = await post(http, file=bytes(20_000))
 
@@ -345,7 +349,7 @@ async def test_models_with_a_slash(http: httpx.AsyncClient) -> None:
 async def test_metrics() -> None:
     async with (
         running() as gateway,
-        httpx.AsyncClient(base_url=gateway.http, trust_env=False, timeout=60) as http,
+        httpx.AsyncClient(base_url=gateway.http, trust_env=False, verify=False, timeout=60) as http,
     ):
         async with gateway.client() as client:
             await client.until("session.created")
@@ -384,7 +388,7 @@ async def test_keys_guard_the_api_only() -> None:
     config = GatewayConfig(port=0, api_keys=("secret",))
     async with (
         running(config, FakeEngine()) as gateway,
-        httpx.AsyncClient(base_url=gateway.http, trust_env=False, timeout=60) as http,
+        httpx.AsyncClient(base_url=gateway.http, trust_env=False, verify=False, timeout=60) as http,
     ):
         for path, status in (("/v1/models", 401), ("/metrics", 401), ("/ready", 200)):
             assert (await http.get(path)).status_code == status
@@ -396,7 +400,7 @@ async def test_foreign_pages_and_allowed_ones() -> None:
     config = GatewayConfig(port=0, allow_origins=("https://app.example",))
     async with (
         running(config) as gateway,
-        httpx.AsyncClient(base_url=gateway.http, trust_env=False, timeout=60) as http,
+        httpx.AsyncClient(base_url=gateway.http, trust_env=False, verify=False, timeout=60) as http,
     ):
         evil = await http.get("/v1/models", headers={"origin": "https://evil.example"})
         assert evil.status_code == 403

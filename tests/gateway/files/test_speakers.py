@@ -126,7 +126,9 @@ class Two(FakeEngine):
 @pytest_asyncio.fixture
 async def two() -> AsyncIterator[tuple[Running, httpx.AsyncClient]]:
     async with running(engine=Two()) as gateway:
-        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=gateway.http, trust_env=False, verify=False
+        ) as client:
             yield gateway, client
 
 

@@ -27,7 +27,9 @@ SEGMENTS = (" One", " two. ", "", " Three.")
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def http(shared: Running) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=shared.http, trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(
+        base_url=shared.http, trust_env=False, verify=False, timeout=60
+    ) as client:
         shared.engine.be_well()
         yield client
 
@@ -166,7 +168,9 @@ async def test_a_recording_by_its_url(field: str, is_form: bool) -> None:
     config = GatewayConfig(port=0, allow_networks=(ip_network("127.0.0.0/8"),))
     audio = wav(1.5)
     async with running(config) as gateway, serving(says(ok(audio))) as port:
-        async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=gateway.http, trust_env=False, verify=False
+        ) as client:
             data = {field: f"http://127.0.0.1:{port}/talk.wav", "response_format": "text"}
             parts = {name: (None, value) for name, value in data.items()}
             asked: dict[str, Any] = {"data": data} if is_form else {"files": parts}
@@ -186,7 +190,9 @@ async def test_a_recording_by_its_url_is_as_large_as_an_upload(path: str) -> Non
             max_upload_bytes=most,
         )
         async with running(config) as gateway, serving(says(ok(audio))) as port:
-            async with httpx.AsyncClient(base_url=gateway.http, trust_env=False) as client:
+            async with httpx.AsyncClient(
+                base_url=gateway.http, trust_env=False, verify=False
+            ) as client:
                 asked = {"url": f"http://127.0.0.1:{port}/talk.wav"}
                 given: dict[str, Any] = {"json": asked} if "listen" in path else {"data": asked}
                 answer = await client.post(path, **given, timeout=PATIENCE)

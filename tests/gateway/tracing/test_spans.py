@@ -87,7 +87,9 @@ async def test_a_turn(kept: Kept) -> None:
 async def test_an_answer_and_a_refused_one(kept: Kept) -> None:
     engine = FakeEngine(sees=True)
     async with running(engine=engine, traces=kept.provider) as it:
-        async with httpx.AsyncClient(base_url=it.http, headers=ASKS, trust_env=False) as http:
+        async with httpx.AsyncClient(
+            base_url=it.http, headers=ASKS, trust_env=False, verify=False
+        ) as http:
             assert (await ask(http, user("a secret question"))).status_code == 200
             engine.chat.fail_next("context_length_exceeded", "too long a secret", 0)
             assert (await ask(http, user("another"))).status_code == 400
@@ -104,7 +106,9 @@ async def test_an_answer_and_a_refused_one(kept: Kept) -> None:
 async def test_a_file_and_a_refused_one(kept: Kept) -> None:
     engine = FakeEngine()
     async with running(engine=engine, traces=kept.provider) as it:
-        async with httpx.AsyncClient(base_url=it.http, headers=ASKS, trust_env=False) as http:
+        async with httpx.AsyncClient(
+            base_url=it.http, headers=ASKS, trust_env=False, verify=False
+        ) as http:
             for error in (None, EngineRequestError("audio_too_long", "too long")):
                 engine.file_error = error
                 await http.post("/v1/audio/transcriptions", files={"file": ("a.wav", wav(1.0))})
@@ -120,7 +124,9 @@ async def test_a_window_of_a_section_belongs_to_its_file(kept: Kept) -> None:
     engine = FakeEngine()
     engine.file_gate = asyncio.Event()
     async with running(engine=engine, traces=kept.provider) as it:
-        async with httpx.AsyncClient(base_url=it.http, headers=ASKS, trust_env=False) as http:
+        async with httpx.AsyncClient(
+            base_url=it.http, headers=ASKS, trust_env=False, verify=False
+        ) as http:
             sent = {"file": ("a.wav", wav(1.0))}
             asked = asyncio.create_task(http.post("/v1/audio/transcriptions", files=sent))
             await engine.wait_for(lambda: bool(engine.files))
