@@ -23,7 +23,7 @@ class Whisper:
     """A folder, adapters of its model, and folders that they are merged into."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = build_random_whisper(folder / "model", width=32, heads=2, tokenizer=True)
+        self.folder = build_random_whisper(folder / "model", width=32, heads=2, context=96)
         model = WhisperForConditionalGeneration.from_pretrained(self.folder)
         self.adapters: dict[str, Path] = {}
         self.merged: dict[str, Path] = {}

@@ -28,7 +28,7 @@ SLOW = Rehearsal(10.0, 10.0, 4)  # one speaker is more than enough
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = build_random_whisper(
-        tmp_path_factory.mktemp("whisper"), layers=1, width=32, heads=2, seed=3
+        tmp_path_factory.mktemp("whisper"), layers=1, width=32, heads=2, seed=3, context=96
     )
     (made / "lookhear.json").write_text('{"short_windows": true}')
     return made

@@ -42,7 +42,7 @@ from tools.random_checkpoints.whisper import build_random_whisper
 
 @pytest.fixture(scope="module")
 def whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_random_whisper(tmp_path_factory.mktemp("whisper") / "model")
+    return build_random_whisper(tmp_path_factory.mktemp("whisper") / "model", context=96)
 
 
 @pytest.fixture(scope="module")

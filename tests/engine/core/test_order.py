@@ -28,7 +28,7 @@ from tools.random_checkpoints.whisper import build_random_whisper
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> EngineCore:
     folder = tmp_path_factory.mktemp("whisper")
-    made = build_random_whisper(folder, layers=1, width=32, heads=2, seed=3)
+    made = build_random_whisper(folder, layers=1, width=32, heads=2, seed=3, context=96)
     (made / "lookhear.json").write_text('{"short_windows": true}')
     return make_core(made, max_live_turns=2)
 
