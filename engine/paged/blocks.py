@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from itertools import compress
 
 BLOCK_TOKENS = 16
 TRASH = 0
@@ -186,16 +187,18 @@ class BlockPool:
 
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken. For tests and idle moments."""
+        assert min(self._refs) >= 0
         free, unused = set(self._free), set(self._unused)
-        held = {b for b in range(self.num_blocks) if self._refs[b] > 0}
+        held = set(compress(range(self.num_blocks), self._refs))
         assert len(free) == len(self._free), "a block is on the free list twice"
         assert not free & unused and not free & held and not unused & held
         assert free | unused | held == set(range(1, self.num_blocks)), "a block leaked"
-        assert TRASH not in held and all(refs >= 0 for refs in self._refs)
+        assert TRASH not in held
         assert unused <= set(self._digest_of), "an unnamed block is kept"
         assert not free & set(self._digest_of), "a free block can be found"
         assert {b: d for d, b in self._block_of.items()} == self._digest_of
         pins = Counter(block for blocks in self._pins.values() for block in blocks)
-        assert {b: count for b, count in enumerate(self._num_pins) if count} == pins
+        pinned = compress(range(self.num_blocks), self._num_pins)
+        assert {b: self._num_pins[b] for b in pinned} == pins
         assert all(self._refs[b] >= count for b, count in pins.items())
         assert self._num_soft == sum(self._refs[b] == count for b, count in pins.items())
