@@ -29,6 +29,19 @@ from lookhear.engine.speech.speaker import Speaker
 from lookhear.engine.speech.transcriber import Transcriber, settings_error, too_long
 from lookhear.engine.speech.turn import Turn
 
+# What it takes, of a model that does more.
+SPEECH_MESSAGES: tuple[type, ...] = (
+    AppendAudio,
+    CancelFile,
+    CancelTurn,
+    EndTurn,
+    ExpectSpeech,
+    RecallLanguage,
+    RecallSegment,
+    StartTurn,
+    TranscribeFile,
+)
+
 
 class SpeechDesk:
     """name: the model's on the wire. max_live_turns: open turns over all sessions. admission: who

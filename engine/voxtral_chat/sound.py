@@ -26,14 +26,14 @@ class PaddedEars:
         """Placeholders of so many samples."""
         return self._count(num_samples) * self.dims.window_tokens
 
-    def windows(self, samples: NDArray[np.float32]) -> list[Medium]:
-        """samples: [n], mono at 16 kHz."""
+    def windows(self, samples: NDArray[np.float32], *, is_final: bool = True) -> list[Medium]:
+        """samples: [n], mono at 16 kHz. is_final: as of a `Medium`."""
         frames, count = self.dims.audio.max_frames, self._count(len(samples))
         padded = torch.zeros(1, count * frames * HOP)
         padded[0, : len(samples)] = torch.from_numpy(samples)
         mel = log_mel(padded, host_filters(self.dims.audio.num_mels))[0]
         return [
-            Medium.of(part.contiguous().numpy(), self.dims.window_tokens)
+            Medium.of(part.contiguous().numpy(), self.dims.window_tokens, is_final=is_final)
             for part in torch.split(mel, frames, dim=1)
         ]
 

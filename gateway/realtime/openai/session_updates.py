@@ -146,7 +146,7 @@ def first_settings(
         card = find_model(requested, models, "model", ability)
     except ProtocolError as error:
         return settings, problem or error
-    if card.can("transcribe"):
+    if card.can("transcribe") and (transcribes or not card.can("chat")):
         settings = replace(settings, model=card.id)
         return _asked(settings, _TRANSCRIPTION_MODEL, requested, card), problem
     settings = replace(settings, converse=ConverseSettings(card.id))

@@ -33,10 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     build_served_qwen3_omni(folder / "omni", seed=5)
     make_whole(folder / "omni")
     build_served_qwen3_vl(folder / "sees", seed=3)
-    build_random_voxtral_chat(folder / "hears", seed=5)
-    names = ("sees", "omni", "hears")
-    models = (argument for name in names for argument in ("--model", f"{name}={folder / name}"))
-    arguments = [*models, *SERVE]
+    arguments = ["--model", f"sees={folder / 'sees'}", "--model", f"omni={folder / 'omni'}", *SERVE]
     with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
         yield process
 
@@ -49,12 +46,19 @@ def http(server: ServerProcess) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def listening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """Beside a model that transcribes."""
-    folder: Path = tmp_path_factory.mktemp("omni") / "omni"
-    build_served_qwen3_omni(folder, seed=5)
-    arguments = ["--model", f"omni={folder}", "--model", "demo-whisper", *SERVE]
-    with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
+    """Beside a model that transcribes: a Voxtral, which answers, too."""
+    folder: Path = tmp_path_factory.mktemp("omni")
+    build_served_qwen3_omni(folder / "omni", seed=5)
+    build_random_voxtral_chat(folder / "voxtral", seed=5)
+    models = ["--model", f"omni={folder / 'omni'}", "--model", f"voxtral={folder / 'voxtral'}"]
+    with ServerProcess(arguments=[*models, *SERVE], start_seconds=180.0) as process:
         yield process
+
+
+@pytest.fixture
+def voxtral(listening: ServerProcess) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=listening.address.base_url, timeout=60.0) as client:
+        yield client
 
 
 def picture(shade: int = 90, kind: str = "png") -> str:
@@ -99,8 +103,6 @@ def test_it_says_what_it_can(http: httpx.Client) -> None:
     told = {one["id"]: one for one in http.get("/v1/models").json()["data"]}
     assert told["omni"]["architecture"] == "Qwen3OmniMoeForConditionalGeneration"
     assert told["omni"]["abilities"] == ["chat", "image", "video", "audio"]
-    assert told["hears"]["architecture"] == "VoxtralForConditionalGeneration"
-    assert told["hears"]["abilities"] == ["chat", "audio", "adapters"]
 
 
 def test_text_picture_video_and_recording_in_one_question(http: httpx.Client) -> None:
@@ -156,43 +158,49 @@ def test_sound_of_videos_is_not_heard(http: httpx.Client) -> None:
     assert error["param"] == "mm_processor_kwargs.use_audio_in_video"
 
 
-def test_a_voxtral_hears_recordings_in_whole_windows(http: httpx.Client) -> None:
+def test_a_voxtral_says_what_it_can(voxtral: httpx.Client) -> None:
+    told = {one["id"]: one for one in voxtral.get("/v1/models").json()["data"]}["voxtral"]
+    assert told["architecture"] == "VoxtralForConditionalGeneration"
+    assert told["abilities"] == ["transcribe", "chat", "audio", "adapters"]
+
+
+def test_a_voxtral_hears_recordings_in_whole_windows(voxtral: httpx.Client) -> None:
     """Of 2 s and 25 tokens each; told how to answer, too."""
     text = {"type": "text", "text": "Alike?"}
     content = [recording(1.0), recording(3.0), text]
     told = {"role": "system", "content": "Be brief."}
     body = {
         **question(),
-        "model": "hears",
+        "model": "voxtral",
         "messages": [told, {"role": "user", "content": content}],
     }
-    first, again = (http.post(URL, json=body) for _ in range(2))
+    first, again = (voxtral.post(URL, json=body) for _ in range(2))
     assert len(tokens := tokens_of(first)) == 12 and tokens_of(again) == tokens
     details = again.json()["usage"]["prompt_tokens_details"]
     assert details["audio_tokens"] == 75 and details["cached_tokens"] > 64
     told_later = {**body, "messages": [{"role": "user", "content": content}]}
-    assert tokens_of(http.post(URL, json=told_later)) != tokens
+    assert tokens_of(voxtral.post(URL, json=told_later)) != tokens
 
 
-def test_a_voxtral_says_what_it_does_not(http: httpx.Client) -> None:
-    for seconds, part, message in ((2.0, 0, "hears takes no images"), (90.0, 1, "1125 tokens")):
-        body = {**question(seconds=seconds), "model": "hears"}
+def test_a_voxtral_says_what_it_does_not(voxtral: httpx.Client) -> None:
+    for seconds, part, message in ((2.0, 0, "voxtral takes no images"), (90.0, 1, "1125 tokens")):
+        body = {**question(seconds=seconds), "model": "voxtral"}
         if part:
             del body["messages"][0]["content"][0], body["messages"][0]["content"][1]
-        answer = http.post(URL, json=body)
+        answer = voxtral.post(URL, json=body)
         assert answer.status_code == 400
         error = answer.json()["error"]
         assert message in error["message"], error
 
 
-def test_a_voxtral_answers_responses(http: httpx.Client) -> None:
+def test_a_voxtral_answers_responses(voxtral: httpx.Client) -> None:
     sound = recording(1.0)["input_audio"]
     content = [
         {"type": "input_audio", "input_audio": sound},
         {"type": "input_text", "text": "What is it?"},
     ]
-    body = {"model": "hears", "input": [{"role": "user", "content": content}]}
-    answer = http.post("/v1/responses", json={**body, "max_output_tokens": 16})
+    body = {"model": "voxtral", "input": [{"role": "user", "content": content}]}
+    answer = voxtral.post("/v1/responses", json={**body, "max_output_tokens": 16})
     assert answer.status_code == 200, answer.text
     assert answer.json()["usage"]["input_tokens"] > 25
 
@@ -236,8 +244,8 @@ async def test_an_item_is_heard_on_the_socket(server: ServerProcess) -> None:
         assert second["audio_tokens"] == 26 and second["cached_tokens"] >= 48
 
 
-async def test_a_voxtral_hears_an_item_on_the_socket(server: ServerProcess) -> None:
-    async with socket_of(server, "hears") as client:
+async def test_a_voxtral_hears_an_item_on_the_socket(listening: ServerProcess) -> None:
+    async with socket_of(listening, "voxtral") as client:
         await client.send("session.update", session={**SHORT, "instructions": "Be brief."})
         await client.until("session.updated")
         noise = np.random.default_rng(1).integers(-3000, 3000, 3 * 24_000).astype("<i2")
@@ -248,16 +256,43 @@ async def test_a_voxtral_hears_an_item_on_the_socket(server: ServerProcess) -> N
         assert (await answer_of(client))["audio_tokens"] == 50
 
 
+def test_a_voxtral_writes_recordings_down(voxtral: httpx.Client) -> None:
+    samples = np.random.default_rng(3).normal(0.0, 0.1, 2 * 16_000)
+    held = io.BytesIO()
+    soundfile.write(held, samples, 16_000, format="wav")
+    files = {"file": ("a.wav", held.getvalue())}
+    fields = {"model": "voxtral", "language": "en", "response_format": "json"}
+    answer = voxtral.post("/v1/audio/transcriptions", data=fields, files=files)
+    assert answer.status_code == 200, answer.text
+    assert "text" in answer.json()
+    refused = voxtral.post(
+        "/v1/audio/transcriptions", data={**fields, "model": "omni"}, files=files
+    )
+    assert refused.status_code in (400, 404)
+
+
+async def test_a_voxtral_hears_writes_down_and_answers(
+    listening: ServerProcess, talks: dict[str, Talk]
+) -> None:
+    """One engine transcribes a session's turns and answers them."""
+    async with socket_of(listening, "voxtral") as client:
+        await said_and_answered(client, talks)
+
+
 async def test_what_is_said_is_heard(listening: ServerProcess, talks: dict[str, Talk]) -> None:
     async with socket_of(listening) as client:
-        session = {**SHORT, "audio": {"input": {"format": {"type": "audio/pcm", "rate": 24_000}}}}
-        await client.send("session.update", session=session)
-        await client.until("session.updated")
-        said = np.concatenate([talks["en"].first, np.zeros(36_000, np.float32)])
-        pcm = (said * 32_767).astype("<i2").tobytes()
-        for start in range(0, len(pcm), 48_000):
-            await client.append(pcm[start : start + 48_000])
-        details = await answer_of(client)
-        assert details["audio_tokens"] >= 13
-        transcripts = [e for e in client.seen if e["type"].endswith("transcription.completed")]
-        assert transcripts and transcripts[0]["transcript"]
+        await said_and_answered(client, talks)
+
+
+async def said_and_answered(client: Client, talks: dict[str, Talk]) -> None:
+    session = {**SHORT, "audio": {"input": {"format": {"type": "audio/pcm", "rate": 24_000}}}}
+    await client.send("session.update", session=session)
+    await client.until("session.updated")
+    said = np.concatenate([talks["en"].first, np.zeros(36_000, np.float32)])
+    pcm = (said * 32_767).astype("<i2").tobytes()
+    for start in range(0, len(pcm), 48_000):
+        await client.append(pcm[start : start + 48_000])
+    details = await answer_of(client)
+    assert details["audio_tokens"] >= 13
+    transcripts = [e for e in client.seen if e["type"].endswith("transcription.completed")]
+    assert transcripts and transcripts[0]["transcript"]
