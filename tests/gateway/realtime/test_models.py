@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lookhear.engine.messages import TurnFailed
+from lookhear.engine.messages import ModelCard, TurnFailed
+from lookhear.gateway.realtime.openai.session_updates import first_settings
 from lookhear.gateway.realtime.protocol.outputs import UseModel
 from tests.gateway.scripted import SESSION, Script, kinds
 
@@ -100,3 +101,13 @@ def test_what_a_model_cannot_do_fails_the_turn_and_names_the_field(
         "message": message,
         **({} if param is None else {"param": param}),
     }
+
+
+def test_a_model_of_both_abilities_answers_unless_it_is_asked_to_transcribe() -> None:
+    both = ModelCard("both", "voxtral", ["en"], 1, 1, abilities=["transcribe", "chat", "audio"])
+    other = ModelCard("other", "whisper", ["en"], 1, 1)
+    settings, problem = first_settings([other, both], "both", transcribes=False)
+    assert problem is None and settings.converse is not None
+    assert (settings.converse.model, settings.model) == ("both", "other")
+    settings, problem = first_settings([other, both], "both", transcribes=True)
+    assert problem is None and settings.converse is None and settings.model == "both"
