@@ -21,8 +21,9 @@ Heard = list[tuple[str, float]]
 
 @pytest.fixture(autouse=True)
 def real(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small one in place of the real one."""
+    """A small one in place of the real one. pip may take as long as it likes to begin."""
     monkeypatch.setattr(choice, "DEFAULT_REAL", NAME)
+    monkeypatch.setattr(choice, "PACKAGE_SECONDS", 60.0)
 
 
 @pytest.fixture
