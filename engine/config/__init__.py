@@ -81,6 +81,7 @@ class EngineConfig:
     # Of an open segment, the end that Whisper's encoder reads again in each tick, on a CPU; 0: all.
     # None: what suits the checkpoint.
     settle_seconds: float | None = None
+    alternatives: int = 4  # of what Whisper is in doubt of in a text, thought over at most; 0: none
     held_words: int = 1  # words at the edge of the audio that wait all the same
     draft_verification: bool = True  # whether the last hypothesis is checked in one pass
     # Who guesses how answers go on, to be verified in one pass: "auto": what was said before, where
@@ -125,6 +126,7 @@ class EngineConfig:
             ("threads", self.threads >= 0, "0 or more"),
             ("max_live_turns", self.max_live_turns >= 0, "0 or more"),
             ("max_rows", self.max_rows >= 0, "0 or more"),
+            ("alternatives", within(0, self.alternatives, 64), "0 to 64"),
             ("held_words", within(0, self.held_words, 8), "0 to 8"),
             ("token_budget", budget == 0 or budget >= 16, "0, or at least 16"),
             ("max_context_tokens", self.max_context_tokens >= 256, "at least 256"),

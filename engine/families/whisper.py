@@ -102,13 +102,21 @@ def build(
         longest_before = min(EARLIER_SECONDS * SAMPLE_RATE, behind)
         earlier = EarlierRule(longest_before, longest_before // 2, SAMPLES_PER_POSITION)
 
+    doubts = prompter.doubts(config.alternatives)
+
     def start_file(message: TranscribeFile, section: Section | None = None) -> WhisperFile:
-        return WhisperFile(message, prompter, whole, cap, section, adapters, quick)
+        return WhisperFile(message, prompter, whole, cap, section, adapters, quick, doubts)
 
     transcriber = Transcriber(
         live,
         prompter.languages,
-        partial(WhisperRecognizer, prompter, window, adapters=adapters),
+        partial(
+            WhisperRecognizer,
+            prompter,
+            window,
+            adapters=adapters,
+            doubts=doubts,
+        ),
         start_file,
         translates=bool(prompter.languages),
         has_word_times=True,

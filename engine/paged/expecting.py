@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from lookhear.engine.core.request import Demand, Phase, StopReason
 from lookhear.engine.paged.request import Expectation, PagedSequence
 from lookhear.engine.sampling.expected import Told
-from lookhear.engine.sampling.expecting import Expecting, rejoined
-from lookhear.engine.sampling.trials import Trials
+from lookhear.engine.sampling.expecting import Expecting, OnTrial, rejoined
 
 
 @dataclass(slots=True)
@@ -97,7 +96,7 @@ class ExpectingSequence(PagedSequence):
         self._num_header = said.index(end) + 1
         return True
 
-    def _go_on_trial(self, trials: Trials) -> None:
+    def _go_on_trial(self, trials: OnTrial) -> None:
         generated, request = self.generated, self.request
         header = generated.tokens[: self._num_header]
         if trials.is_over:

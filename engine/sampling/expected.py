@@ -38,11 +38,22 @@ STRENGTH = Strength()
 
 class Told(NamedTuple):
     """Of a place in a text, in nats: how likely the token there is, the likeliest token, and those
-    with which expected words begin, in the order of `ExpectedWords.firsts`."""
+    with which expected words begin, in the order of `ExpectedWords.firsts`. other: the likeliest
+    token but that one, if asked for; else -1."""
 
     own: float
     best: float
     firsts: Sequence[float]
+    other: int = -1
+    other_logprob: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenText:
+    """tokens: with the one that ended it; told: of each."""
+
+    tokens: tuple[int, ...]
+    told: tuple[Told, ...]
 
 
 class Candidate(NamedTuple):

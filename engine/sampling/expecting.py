@@ -1,8 +1,9 @@
-"""Words that are expected in one running request: what is told of its text, and the trial of it.
+"""What is tried of the text of one running request, once that is complete.
 
     decoded token by token  -> what is told of each is kept
-    complete                -> on trial: from some place on it is decoded again, with such a word
-    over                    -> the text with all words in it that were heard
+    complete                -> on trial: from some place on it is decoded again, with a word that is
+                               expected, or with the other choice where the model was in doubt
+    over                    -> the text with all in it that was heard
 
 Pure. A runner says how likely tokens are: see `tell`. What is guessed is verified like a draft.
 """
@@ -10,17 +11,42 @@ Pure. A runner says how likely tokens are: see `tell`. What is guessed is verifi
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Protocol
 
-from lookhear.engine.sampling.expected import ExpectedWords, Told
-from lookhear.engine.sampling.trials import Trials, WrittenText
+from lookhear.engine.sampling.alternatives import Alternatives, Doubts
+from lookhear.engine.sampling.expected import ExpectedWords, Told, WrittenText
+from lookhear.engine.sampling.trials import Trials
+
+
+class OnTrial(Protocol):
+    """A complete text: see `Trials` and `Alternatives`."""
+
+    is_over: bool
+    guess: tuple[int, ...]
+
+    @property
+    def num_forced(self) -> int:
+        """How much of the guess stands, though the model would say something else."""
+
+    @property
+    def context(self) -> tuple[int, ...]:
+        """Tokens of the text in front of what is guessed."""
+
+    def take(self, tokens: Sequence[int], told: Sequence[Told]) -> None:
+        """What was chosen at each guess and behind the last one. What is forced is the guess."""
+
+    def result(self) -> tuple[list[int], list[float]]:
+        """The text, and how likely its tokens are; without the token that ended it. When over."""
 
 
 class Expecting:
-    """Of one request. trials: of its text, once that is complete."""
+    """Of one request. words: that are expected; else doubts, which are thought over. trials: of its
+    text, once that is complete."""
 
-    def __init__(self, words: ExpectedWords) -> None:
-        self.words = words
-        self.trials: Trials | None = None
+    def __init__(self, words: ExpectedWords | None, doubts: Doubts | None = None) -> None:
+        assert (words is None) != (doubts is None)
+        self._words, self._doubts = words, doubts
+        self.trials: OnTrial | None = None
         self._told: list[Told] = []
         self._cached: list[int] = []  # tokens whose keys and values are there
 
@@ -32,12 +58,17 @@ class Expecting:
     @property
     def forced(self) -> tuple[int, ...]:
         """Of the guess, what stands whatever the model says."""
-        return self.guess if self.trials is not None and self.trials.is_forced else ()
+        return () if self.trials is None else self.guess[: self.trials.num_forced]
 
     @property
     def firsts(self) -> tuple[int, ...]:
         """Tokens of which it matters how likely they are where the next ones are chosen."""
-        return self.words.firsts if self.trials is None else ()
+        return () if self._words is None or self.trials is not None else self._words.firsts
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether it matters which other token is likely where the next ones are chosen."""
+        return self._doubts is not None and self.trials is None
 
     def read(self, tokens: Sequence[int]) -> None:
         """A step is done: so much of the context is cached."""
@@ -55,11 +86,15 @@ class Expecting:
         room: int,
         *,
         is_open: bool,
-    ) -> Trials:
-        """The text is complete, with the token that ended it. See `Trials`."""
+    ) -> OnTrial:
+        """The text is complete, with the token that ended it. See `Trials`, `Alternatives`."""
         told = tuple(self._told[len(self._told) - len(text) :])
         written = WrittenText(tuple(text), told)
-        self.trials = Trials(self.words, written, before, ends, room, is_open=is_open)
+        if self._words is not None:
+            self.trials = Trials(self._words, written, before, ends, room, is_open=is_open)
+        else:
+            assert self._doubts is not None
+            self.trials = Alternatives(self._doubts, written, ends, room, is_open=is_open)
         return self.trials
 
     def num_cached(self, context: Sequence[int]) -> int:

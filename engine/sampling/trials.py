@@ -17,18 +17,9 @@ change nothing, and a batch is as good as none.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from lookhear.engine.sampling.expected import Candidate, ExpectedWords, Told
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenText:
-    """tokens: with the one that ended it; told: of each."""
-
-    tokens: tuple[int, ...]
-    told: tuple[Told, ...]
+from lookhear.engine.sampling.expected import Candidate, ExpectedWords, Told, WrittenText
 
 
 class _Heard(NamedTuple):
@@ -89,9 +80,9 @@ class Trials:
             self._favour = 0.0 if is_known else self._words.strength.gain * len(self._word)
 
     @property
-    def is_forced(self) -> bool:
-        """Whether what is guessed stands, though the model would say something else."""
-        return not self._written
+    def num_forced(self) -> int:
+        """How much of the guess stands, though the model would say something else."""
+        return 0 if self._written else len(self.guess)
 
     @property
     def context(self) -> tuple[int, ...]:
@@ -102,7 +93,7 @@ class Trials:
         """What was chosen at each guess and behind the last one. While a guess is forced, that is
         the guess."""
         assert not self.is_over and len(tokens) == len(told) == len(self.guess) + 1
-        guess, is_forced = self.guess, self.is_forced
+        guess, is_forced = self.guess, self.num_forced > 0
         for place, (token, here) in enumerate(zip(tokens, told, strict=True)):
             self._written.append(token)
             self._told.append(here)

@@ -52,7 +52,8 @@ def has_loop(tokens: Sequence[int]) -> bool:
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One text of a window. heard: its tokens, less loops and what is said of silence. loops:
-    whether it repeats itself. avg_logprob: of a token, natural log. language: token id."""
+    whether it repeats itself, or goes on when the audio is over. avg_logprob: of a token, natural
+    log. language: token id."""
 
     heard: Hypothesis
     loops: bool
@@ -71,11 +72,12 @@ class Attempt:
         temperature: float,
         *,
         spoken: float | None,
+        is_beyond: bool = False,
     ) -> Attempt:
         """words: of heard, without its timestamps; text: what they are. spoken: seconds of it with
-        speech; None: nobody knows."""
+        speech; None: nobody knows. is_beyond: it tells of later times than there is audio."""
         is_cut = result.stop is StopReason.LENGTH
-        loops = result.stop is StopReason.REPETITION or has_loop(words)
+        loops = is_beyond or result.stop is StopReason.REPETITION or has_loop(words)
         if is_cut or spoken is None:
             loops = loops or compression_ratio(text) > MOST_COMPRESSION
         if spoken is not None:

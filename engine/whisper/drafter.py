@@ -120,6 +120,7 @@ def _same_window(large: WhisperSequence) -> WhisperRequest:
         align=False,
         segment=None,
         settled=(),
+        doubts=None,
     )
 
 

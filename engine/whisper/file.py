@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
+from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.speech.file import FileTranscription, Section
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.whisper.attempts import Attempt, Attempts
@@ -30,6 +31,7 @@ from lookhear.engine.whisper.request import WhisperRequest
 SecondsOf = Callable[[int], float | None]  # seconds of a timestamp token, None for any other
 
 AUDIO_TOKEN = SAMPLE_RATE // 50  # samples of a place of the encoder's output
+BEYOND_SECONDS = 1.0  # times are told to the second at times; what is later was made up
 # Speech behind the last word of a window that is worth another look.
 UNHEARD = SAMPLE_RATE
 SENTENCE_PAUSE = SAMPLE_RATE // 2
@@ -39,7 +41,8 @@ MOST_CARRIED_TEMPERATURE = 0.5
 
 class WhisperFile(FileTranscription):
     """cap: longest piece in samples; None: full windows, which overlap where a segment is open.
-    quick: windows in which audio that they have room for is heard first; None: there are none."""
+    quick: windows in which audio that they have room for is heard first; None: there are none.
+    doubts: as in `WhisperRecognizer`."""
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class WhisperFile(FileTranscription):
         section: Section | None = None,
         adapters: Adapters | None = None,
         quick: WindowRule | None = None,
+        doubts: Doubts | None = None,
     ) -> None:
         self._adapter = None if adapters is None else adapters.of(message.settings.model)
         super().__init__(message, cap or window.longest, prompter.decode_bytes, section)
@@ -63,6 +67,7 @@ class WhisperFile(FileTranscription):
         self._attempts = Attempts(message.temperature)
         self._trial = LanguageTrial()
         self._expected = prompter.expected(message.settings.keywords)
+        self._doubts = doubts
 
     @property
     def language(self) -> str | None:
@@ -110,6 +115,7 @@ class WhisperFile(FileTranscription):
             seed=self._attempts.count,
             align=settings.words,
             expected=self._expected,
+            doubts=None if self._attempts.temperature else self._doubts,
             adapter=self._adapter,
         )
 
@@ -120,6 +126,7 @@ class WhisperFile(FileTranscription):
     def _hear(self, result: Result, num_samples: int) -> int:
         heard = Hypothesis.of(result, 0, self._position)
         words = [t for t in heard.tokens if self._prompter.timestamp_seconds(t) is None]
+        last = max((self._prompter.timestamp_seconds(t) or 0.0 for t in heard.tokens), default=0.0)
         attempt = Attempt.of(
             result,
             heard,
@@ -127,6 +134,7 @@ class WhisperFile(FileTranscription):
             self._prompter.decode_bytes(words).decode("utf-8", "replace"),
             self._attempts.temperature,
             spoken=self._spoken(num_samples),
+            is_beyond=last > num_samples / SAMPLE_RATE + BEYOND_SECONDS,
         )
         if self._language is None:
             likeliest = self._trial.take(result, attempt)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.sampling.expected import ExpectedWords
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 
@@ -52,6 +53,10 @@ class WhisperPrompter:
         if not words:
             return None
         return ExpectedWords(words, self._tokenizer.encode, self.token_bytes)
+
+    def doubts(self, most: int) -> Doubts | None:
+        """Of texts of this checkpoint: so many are thought over at most; None if none is."""
+        return Doubts(self.token_bytes, self._tokenizer.eot, most) if most else None
 
     def timestamp(self, seconds: float) -> int:
         """Token id of a time of the window, to the nearest that there is."""

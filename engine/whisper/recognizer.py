@@ -11,6 +11,7 @@ import numpy as np
 from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.core.request import Cost, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.speech.recognizer import Stretch, max_answer
 from lookhear.engine.speech.text.agreement import is_punctuation
 from lookhear.engine.speech.text.hypothesis import Hypothesis
@@ -69,12 +70,15 @@ class WhisperRecognizer:
         window: WindowRule,
         settings: TranscriptionSettings,
         adapters: Adapters | None = None,
+        doubts: Doubts | None = None,
     ) -> None:
+        """doubts: of a text, that are thought over; None: none is."""
         self._adapter = None if adapters is None else adapters.of(settings.model)
         self._prompter = prompter
         self._window = window
         self._settings = settings
         self._expected = prompter.expected(settings.keywords)
+        self._doubts = doubts
         self.max_carried = prompter.max_prompt
         self.token_bytes = prompter.token_bytes
         self.decode_bytes = prompter.decode_bytes
@@ -139,6 +143,7 @@ class WhisperRecognizer:
             language_prior=self._prompter.language_tokens(prior),
             language_guess=self._prompter.language_token(_guess(stretch, prior)),
             expected=self._expected,
+            doubts=None if stretch.asks_language else self._doubts,
             is_open=stretch.is_open,
             adapter=self._adapter,
             at_least=stretch.at_least,

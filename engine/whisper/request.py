@@ -11,7 +11,8 @@ it can be guessed, the guess is verified like a draft: the pass that reads it te
 right.
 
 If words are expected, the text is on trial when it is complete: from some place on it is decoded
-again with such a word in it. What is guessed behind that is verified like a draft, too.
+again with such a word in it. What is guessed behind that is verified like a draft, too. So it is
+where the model was in doubt, with its other choice.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from lookhear.engine.core.request import (
     Result,
     StopReason,
 )
+from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.sampling.expected import ExpectedWords, Told
-from lookhear.engine.sampling.expecting import Expecting, rejoined
-from lookhear.engine.sampling.trials import Trials
+from lookhear.engine.sampling.expecting import Expecting, OnTrial, rejoined
 from lookhear.engine.whisper.positions import LogitsRow, Purpose
 
 
@@ -61,10 +62,10 @@ class WhisperRequest:
     stands in front, the longest last. num_earlier: tokens of the prefix that were said before the
     segment: with all in front of them, they may be taken as the last request of the same segment
     read them, though there is more audio now. segment: None: nothing may. expected: words that are
-    heard more readily. is_open: the audio may end in the midst of a word. at_least: text
-    tokens behind the prefix that there are, as is known: before, the text is not over. adapter:
-    what changes the model for it; then nothing is settled, and no segment kept. closes: whether
-    `Result.closings` are wanted.
+    heard more readily; else doubts are thought over, if there are any. is_open: the audio may end
+    in the midst of a word. at_least: text tokens behind the prefix that there are, as is known:
+    before, the text is not over. adapter: what changes the model for it; then nothing is settled,
+    and no segment kept. closes: whether `Result.closings` are wanted.
     """
 
     key: str
@@ -89,6 +90,7 @@ class WhisperRequest:
     segment: Beginning | None = None
     num_earlier: int = 0
     expected: ExpectedWords | None = None
+    doubts: Doubts | None = None
     is_open: bool = False
     adapter: Adapter | None = None
     at_least: int = 0
@@ -125,8 +127,9 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     num_guessed: int = 0  # tokens of guesses, by a smaller model
 
     def __post_init__(self) -> None:
-        if self.request.expected is not None:
-            self.expecting = Expecting(self.request.expected)
+        expected, doubts = self.request.expected, self.request.doubts
+        if expected is not None or doubts is not None:
+            self.expecting = Expecting(expected, None if expected else doubts)
         self.generated = GeneratedTokens(
             end_tokens=self.request.end_tokens | {self.end_token},
             max_tokens=self.request.max_new_tokens,
@@ -198,8 +201,8 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         self._guess, self._depends, self.phase = (), False, Phase.PREFILL
 
     @property
-    def trials(self) -> Trials | None:
-        """Of the complete text, if words are expected."""
+    def trials(self) -> OnTrial | None:
+        """Of the complete text, if words are expected, or doubts are thought over."""
         return None if self.expecting is None else self.expecting.trials
 
     @property
@@ -256,7 +259,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         count = sum(token < self.end_token for token in written) + self.unread
         return count >= self.request.at_least
 
-    def _trial_rows(self, expecting: Expecting, trials: Trials) -> list[LogitsRow]:
+    def _trial_rows(self, expecting: Expecting, trials: OnTrial) -> list[LogitsRow]:
         guess, said, forced = trials.guess, trials.context, expecting.forced
         return [
             LogitsRow(
@@ -281,7 +284,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         """A step that feeds the queries, or the text that is aligned, is on its way."""
         assert not self._depends
         depends = self.is_guess or self.phase in (Phase.DETECT, Phase.ALIGN)
-        looks_back = self.request.timestamps or self.request.expected is not None
+        looks_back = self.request.timestamps or self.expecting is not None
         if depends or self._draft or looks_back:
             self._depends = True
             return
@@ -349,10 +352,14 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
             self._guess = rejoined(draft, generated.tokens)
             self.phase = Phase.PREFILL if self._guess else Phase.DECODE
 
-    def _go_on_trial(self, expecting: Expecting, trials: Trials) -> None:
+    def _go_on_trial(self, expecting: Expecting, trials: OnTrial) -> None:
         generated, prompt = self.generated, self.context[: self._num_asked]
         if trials.is_over:
+            was = len(generated.tokens)
             generated.tokens[:], generated.logprobs[:] = trials.result()
+            if self.closings:  # those of the end are what matters
+                longer = len(generated.tokens) - was
+                self.closings[:] = [-math.inf] * longer + self.closings[max(0, -longer) :]
             self.context = [*prompt, *generated.tokens]
             self._complete()
             return

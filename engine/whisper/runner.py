@@ -197,7 +197,8 @@ class WhisperRunner:
             and requests[n].temperature > 0
             and group[i].trials is None
         ]
-        is_told = any(r.expected is not None for r in requests)
+        expecting = [group[i].expecting for i, _ in wanted]
+        is_told = any(each is not None for each in expecting)
         goes_on = not any(
             row.purpose is not Purpose.TOKEN or _is_first(group[i], row) or not row.ends
             for i, row in wanted
@@ -222,7 +223,9 @@ class WhisperRunner:
         if not is_told:
             return tokens, logprobs, None
         tokens = with_forced(tokens, [row.forced for _, row in wanted])
-        return tokens, logprobs, Telling(scores, tokens, [row.firsts for _, row in wanted])
+        others = any(each is not None and each.is_doubted for each in expecting)
+        firsts = [row.firsts for _, row in wanted]
+        return tokens, logprobs, Telling(scores, tokens, firsts, others=others)
 
     @torch.inference_mode()
     def _finish(

@@ -178,6 +178,8 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--window", default=engine.window, choices=["auto", "full", "short"],
         help="encoder windows: whole 30 s, as short as the audio, or what suits the model "
         "(default: %(default)s)")  # fmt: skip
+    _number(add, engine, "--alternatives", "N",
+        "places of a text where a Whisper was in doubt, thought over at most; 0: none")  # fmt: skip
     add("--draft-verification", action=BooleanOptionalAction, default=engine.draft_verification,
         help="check the last hypothesis in one pass; without, every update is decoded from its "
         "beginning")  # fmt: skip

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from lookhear.engine.sampling.expected import ExpectedWords, Strength, Told
-from lookhear.engine.sampling.trials import Trials, WrittenText
+from lookhear.engine.sampling.expected import ExpectedWords, Strength, Told, WrittenText
+from lookhear.engine.sampling.trials import Trials
 
 PIECES = [" I", " met", " an", " owner", " Anna", " Owen", " to", " day", "s", " Annah", "."]
 END = len(PIECES)
@@ -49,11 +49,11 @@ def heard(text: str, model: Model, *names: str, is_open: bool = False, said: str
     trials = Trials(words, WrittenText(own, tuple(told)), tokens(said), {END}, 40, is_open=is_open)
     while not trials.is_over:
         chosen, context = [], list(trials.context)
-        is_forced, guess = trials.is_forced, trials.guess
+        num_forced, guess = trials.num_forced, trials.guess
         answers = []
         for place in range(len(guess) + 1):
             before = (*context, *guess[:place])
-            is_guess = is_forced and place < len(guess)
+            is_guess = place < num_forced
             chosen.append(guess[place] if is_guess else model.best(before))
             answers.append(model.told(before, chosen[-1], ()))
         trials.take(chosen, answers)

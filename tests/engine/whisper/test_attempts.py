@@ -98,3 +98,12 @@ def test_what_stops_a_decoder_is_a_loop_here_too(tokens: list[int]) -> None:
 
 def test_people_repeat_themselves() -> None:
     assert not has_loop([1] * 7) and not has_loop([1, 2, 3] * 3) and not has_loop([])
+
+
+def test_a_text_of_times_behind_the_audio_is_no_good() -> None:
+    result = Result("", (1, 2), (-0.1, -0.1), 0, StopReason.END)
+    heard = Hypothesis((1, 2), (-0.1, -0.1))
+    kept = Attempt.of(result, heard, heard.tokens, "text", 0.0, spoken=9.0)
+    beyond = Attempt.of(result, heard, heard.tokens, "text", 0.0, spoken=9.0, is_beyond=True)
+    assert kept.is_good and kept.is_sure
+    assert not beyond.is_good and not beyond.is_sure

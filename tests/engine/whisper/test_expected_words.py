@@ -1,4 +1,5 @@
-"""Expected words in a running request: no draft changes the text, and nothing but a word does."""
+"""Texts on trial in a running request, with expected words or where the model was in doubt: no
+draft changes the text, and nothing but what is tried does."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear.engine.core.request import Phase, Priority
+from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.sampling.expected import ExpectedWords, Strength, Told
 from lookhear.engine.whisper.positions import Purpose
 from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
@@ -24,6 +26,7 @@ EXPECTED = ExpectedWords(
     lambda token: b" %d" % token if token != END else b"",
     STRENGTH,
 )
+DOUBTS = Doubts(lambda token: b" %d" % token, END, sure=1.0, behind=4.0, alike=2)
 REQUEST = WhisperRequest(
     key="s/t",
     priority=Priority.LIVE,
@@ -36,6 +39,7 @@ REQUEST = WhisperRequest(
     max_new_tokens=16,
     expected=EXPECTED,
 )
+DOUBTED = replace(REQUEST, expected=None, doubts=DOUBTS)
 
 
 def logprobs(context: tuple[int, ...], seed: int) -> list[float]:
@@ -80,7 +84,8 @@ def run(
             token = best if row.forced is None else row.forced
             sampled.append(token)
             firsts = [own[first] for first in row.firsts]
-            told.append(Told(own[token], own[best], firsts))
+            second = max((t for t in range(END + 1) if t != token), key=lambda t: own[t])
+            told.append(Told(own[token], own[best], firsts, second, own[second]))
         if len(sampled) < len(wanted):
             sequence.absorb_start(0.0, {})
         sequence.launch()
@@ -98,7 +103,11 @@ def run(
 def test_any_draft_gives_the_tokens_of_plain_decoding(
     seed: int, draft: list[int], kept: int, forced: list[int]
 ) -> None:
-    request = replace(REQUEST, prefix=tuple(forced))
+    for request in (REQUEST, DOUBTED):
+        _check_draft(replace(request, prefix=tuple(forced)), seed, draft, kept)
+
+
+def _check_draft(request: WhisperRequest, seed: int, draft: list[int], kept: int) -> None:
     plain, _ = run(request, seed)
     text = plain.result().tokens
     drafted, _ = run(replace(request, draft=(*text[:kept], *draft)), seed)
@@ -139,3 +148,26 @@ def test_a_word_is_heard_that_the_model_alone_would_not_say() -> None:
     said = {seed: run(REQUEST, seed)[0].result().tokens for seed in range(40)}
     changed = [seed for seed in said if said[seed] != run(alone, seed)[0].result().tokens]
     assert 0 < len(changed) < len(said)
+
+
+def test_a_text_that_changes_where_the_model_was_in_doubt_has_tokens_that_it_may_choose() -> None:
+    greedy = replace(REQUEST, expected=None)
+    both = {seed: (run(greedy, seed)[0].result(), run(DOUBTED, seed)[0]) for seed in range(60)}
+    changed = [seed for seed, (own, new) in both.items() if own.tokens != new.result().tokens]
+    assert changed
+    for seed in changed:
+        result, context = both[seed][1].result(), both[seed][1].context
+        start = len(context) - len(result.tokens)
+        assert list(result.tokens) == context[start:]
+        for at, nats in enumerate(result.logprobs, start):
+            # Some are of the text before a change in front of them.
+            assert math.log(1e-9) < nats <= 0, (seed, at)
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_who_has_no_doubts_writes_the_greedy_text(seed: int) -> None:
+    own = run(replace(REQUEST, expected=None), seed)[0].result()
+    sure = replace(DOUBTS, most=0)
+    told = run(replace(DOUBTED, doubts=sure), seed)[0].result()
+    assert (told.tokens, told.num_passes) == (own.tokens, own.num_passes)

@@ -119,9 +119,9 @@ def test_any_model_output_gets_to_the_end_of_the_file(
 @pytest.mark.parametrize(
     ("said", "logprob", "is_kept"),
     [
-        ((STAMP, 0, STAMP + 100), -0.1, True),
-        ((STAMP, 0, STAMP + 100), -0.9, False),  # the model hardly believes it
-        ((STAMP, *(0,) * 9, STAMP + 100), -0.1, False),  # it repeats itself
+        ((STAMP, 0, STAMP + 40), -0.1, True),
+        ((STAMP, 0, STAMP + 40), -0.9, False),  # the model hardly believes it
+        ((STAMP, *(0,) * 9, STAMP + 40), -0.1, False),  # it repeats itself
         ((), -0.1, False),  # nothing, although somebody speaks
     ],
 )
@@ -141,7 +141,7 @@ def test_what_is_short_is_heard_in_a_short_window_first_and_what_is_doubtful_in_
         request = job.make_request()
         assert request.window_samples == WINDOW.longest
         # A full window's text is believed as ever.
-        events = job.absorb(answer_to(request, (STAMP, 1, STAMP + 100), -0.9))
+        events = job.absorb(answer_to(request, (STAMP, 1, STAMP + 40), -0.9))
     [done] = events
     assert isinstance(done, FileTranscribed)
     assert done.text.strip() == ("a" if is_kept else "b")
