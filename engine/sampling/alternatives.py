@@ -36,8 +36,8 @@ class Doubts:
     behind: float = 2.5
     edge: int = 2
     stray: int = 8
-    alike: int = 4
-    longer: int = 6
+    alike: int = 8
+    longer: int = 12
 
 
 class Alternatives:
