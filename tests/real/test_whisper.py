@@ -127,7 +127,8 @@ def test_logits_and_greedy_tokens_are_those_of_transformers(
 def test_a_file_is_transcribed_as_transformers_does(
     model: str, tokenizer: Tokenizer, spoken: Spoken
 ) -> None:
-    config = EngineConfig(model=model, dtype="float32", threads=1)
+    """Greedily: transformers has no second thoughts."""
+    config = EngineConfig(model=model, dtype="float32", threads=1, alternatives=0)
     core = build_core(config, lambda stage, share: None).core
     for session, text in zip(spoken.sessions, spoken.tokens, strict=True):
         settings = TranscriptionSettings(model=model)
