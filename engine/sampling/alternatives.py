@@ -57,9 +57,10 @@ class Alternatives:
         *,
         is_open: bool = False,
     ) -> None:
-        self._doubts, self._ends, self._room = doubts, ends, room
+        self._doubts, self._ends = doubts, ends
         self._tokens, self._told = list(text.tokens), list(text.told)
-        self._places = self._doubtful(is_open=is_open)
+        longest = len(self._tokens) + doubts.stray + 2 * doubts.alike
+        self._places = self._doubtful(is_open=is_open) if longest <= room else []
         self._next(0)
 
     def _doubtful(self, *, is_open: bool) -> list[int]:
@@ -144,7 +145,7 @@ class Alternatives:
     def _is_lost(self) -> bool:
         """Whether it will not become better."""
         doubts, count = self._doubts, len(self._written)
-        if count > doubts.stray + doubts.alike or self._at + count >= self._room:
+        if count > doubts.stray + doubts.alike:
             return True
         return self._gain(self._furthest) < 0
 

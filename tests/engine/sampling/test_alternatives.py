@@ -57,14 +57,14 @@ class Model:
 
 
 def thought_over(
-    model: Model, doubts: Doubts = DOUBTS, *, is_open: bool = False
+    model: Model, doubts: Doubts = DOUBTS, *, is_open: bool = False, room: int = 40
 ) -> tuple[tuple[int, ...], int]:
     """The greedy text when all doubts are over, and the passes that took."""
     text: list[int] = []
     while not text or text[-1] != END:
         text.append(model.best(tuple(text)))
     told = tuple(model.told(tuple(text[:at]), token) for at, token in enumerate(text))
-    trial = Alternatives(doubts, WrittenText(tuple(text), told), {END}, 40, is_open=is_open)
+    trial = Alternatives(doubts, WrittenText(tuple(text), told), {END}, room, is_open=is_open)
     passes = 0
     while not trial.is_over:
         passes += 1
@@ -137,6 +137,13 @@ def test_both_texts_must_be_the_same_again() -> None:
     other = tokens(" Ha", " sido", " por", " hoy", " el", " hoy", " el", " hoy")
     model = Model(((*GREEDY, *REST), nats(-0.7, -1.5)), (other, [-0.9, *[-0.01] * (len(other))]))
     assert thought_over(model, doubts)[0] == (*GREEDY, *REST)
+
+
+def test_what_would_not_fit_is_not_tried() -> None:
+    model = Model(((*GREEDY, *REST), nats(-0.7, -1.5)), ((*LIKELIER, *REST), nats(-0.9, -0.1)))
+    longest = len(GREEDY) + len(REST) + 1 + DOUBTS.stray + 2 * DOUBTS.alike
+    assert thought_over(model, room=longest)[0] == (*LIKELIER, *REST)
+    assert thought_over(model, room=longest - 1) == ((*GREEDY, *REST), 0)
 
 
 def test_two_doubts_of_one_text_are_both_thought_over() -> None:
