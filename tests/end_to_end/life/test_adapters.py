@@ -14,6 +14,7 @@ from openai import AsyncOpenAI
 from lookhear.engine.client.client import EngineClient
 from lookhear.engine.config import EngineConfig
 from lookhear.gateway.config import GatewayConfig
+from tests.engine.client.listening import until
 from tests.gateway.chatting import client
 from tests.gateway.running import Running, running
 from tools.random_checkpoints.adapters import build_random_adapter
@@ -64,6 +65,8 @@ async def all_of_it(gateway: Running, engine: EngineClient) -> None:
         pid = engine.pids["m"]
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
+        # Nobody new is let in from when its death is noticed until another one answers.
+        await until(lambda: engine.pids["m"] not in (None, pid) and engine.is_ready("m"))
         assert await said(sdk, "m:shop") == two
         found = await sdk.embeddings.create(model="m:shop", input="a text")
         other = await sdk.embeddings.create(model="m", input="a text")
