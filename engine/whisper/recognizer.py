@@ -143,12 +143,16 @@ class WhisperRecognizer:
             language_prior=self._prompter.language_tokens(prior),
             language_guess=self._prompter.language_token(_guess(stretch, prior)),
             expected=self._expected,
-            doubts=None if stretch.asks_language else self._doubts,
+            doubts=self._doubts if self._is_thought_over(stretch) else None,
             is_open=stretch.is_open,
             adapter=self._adapter,
             at_least=stretch.at_least,
             closes=settings.provisional and not stretch.is_open and not stretch.asks_language,
         )
+
+    def _is_thought_over(self, stretch: Stretch) -> bool:
+        """Looks that second thoughts change agree later: the first text of a segment has none."""
+        return not stretch.asks_language and bool(stretch.committed or not stretch.is_open)
 
     @property
     def _keeps(self) -> bool:
