@@ -83,21 +83,38 @@ def agreed_words(
     unspaced: bool = False,
     limit: int | None = None,
 ) -> int:
-    """Number of leading tokens of new that are stable: whole words alike in new and all older.
+    """Number of leading tokens of new that are stable: whole words spelt alike in new and all older,
+    in whatever tokens. A model that is not sure of a word cuts it now here, now there.
 
     held_words: words at the end of new that are kept back, because what follows may still change
     them ("six" of "sixty"). Punctuation at the very end is always kept back: more speech turns "."
     into ",". limit: no more tokens than this, whatever is alike.
     """
     olds = list(older)
-    n = min((common_prefix(old, new) for old in olds), default=0)
-    if n == 0:
+    if not olds:
         return 0
     end = num_unheld(new, token_bytes, held_words=held_words, unspaced=unspaced)
-    n = min(n, end, len(new) if limit is None else limit)
-    while n > 0 and not all(is_boundary(t, n, token_bytes, unspaced) for t in (*olds, new)):
+    n = min(end, len(new) if limit is None else limit)
+    while n > 0 and not (
+        is_boundary(new, n, token_bytes, unspaced)
+        and all(_has_words(old, new[:n], token_bytes, unspaced) for old in olds)
+    ):
         n -= 1
     return n
+
+
+def _has_words(
+    tokens: Sequence[int], words: Sequence[int], token_bytes: TokenBytes, unspaced: bool
+) -> bool:
+    """Whether tokens begin with these words, in whatever tokens of theirs."""
+    n = common_prefix(tokens, words)
+    if n < len(words):
+        missing = b"".join(token_bytes(token) for token in words[n:])
+        while missing and n < len(tokens) and missing.startswith(piece := token_bytes(tokens[n])):
+            missing, n = missing[len(piece) :], n + 1
+        if missing:
+            return False
+    return is_boundary(tokens, n, token_bytes, unspaced)
 
 
 def num_unheld(

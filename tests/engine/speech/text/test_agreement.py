@@ -12,6 +12,7 @@ from lookhear.engine.speech.text.agreement import (
     common_prefix,
     is_boundary,
     is_punctuation,
+    num_unheld,
     trim_loop,
 )
 
@@ -32,9 +33,14 @@ def test_agreement_is_a_common_prefix_of_whole_words(
     older: list[list[int]], new: list[int], held: int, unspaced: bool
 ) -> None:
     n = agreed_words(older, new, piece, held_words=held, unspaced=unspaced)
-    assert 0 <= n <= min(common_prefix(old, new) for old in older)
+    said = b"".join(map(piece, new[:n]))
+    assert all(b"".join(map(piece, old)).startswith(said) for old in older)
+    alike = min(common_prefix(old, new) for old in older)
+    ends = [k for k in range(alike + 1) if all(is_boundary(t, k, piece, unspaced) for t in older)]
+    unheld = num_unheld(new, piece, held_words=held, unspaced=unspaced)
+    whole = [k for k in ends if k <= unheld and is_boundary(new, k, piece, unspaced)]
+    assert n >= max(whole), "the same tokens are the same words"
     assert is_boundary(new, n, piece, unspaced)
-    assert all(is_boundary(old, n, piece, unspaced) for old in older)
     assert agreed_words(older, new, piece, held_words=held + 1, unspaced=unspaced) <= n
 
 
@@ -70,6 +76,31 @@ def test_a_share_of_the_looks_begins_with_what_it_agrees_on(
     said = letters(new[: counts[0]])
     having = 1 + sum(letters(old).startswith(said) for old in older)
     assert not said or having >= 0.6 * (len(older) + 1)
+
+
+def test_words_are_alike_in_whatever_tokens() -> None:
+    words = {
+        1: b" Cl",
+        2: b"ave",
+        3: b" C",
+        4: b"lave",
+        5: b" mal",
+        6: b"aves",
+        7: b"\xc3",
+        8: b"\xa9",
+    }
+
+    def agreed(old: list[int], new: list[int]) -> int:
+        return agreed_words([old], new, words.__getitem__, held_words=0)
+
+    assert agreed([3, 4, 5], [1, 2, 5]) == 3
+    assert agreed([3, 4], [1, 2, 5]) == 2
+    assert agreed([1, 6], [3, 4]) == 0, "that one is longer"
+    assert agreed([3, 2], [1, 2]) == 0
+    words[9] = b" \xc3\xa9"
+    words[10] = b" \xc3"
+    assert agreed([10, 8, 5], [9, 5]) == 2
+    assert agreed([10], [9]) == 0, "half a character"
 
 
 def test_letters_are_counted_by_whole_words() -> None:
