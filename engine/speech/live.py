@@ -347,6 +347,7 @@ class LiveTurn(Turn):
         if not said.tokens:
             return []
         self._looks.commit(said.tokens, self._recognizer.token_bytes)
+        self._language.say(said.logprobs)
         self._commit_end = self._tick_end
         self._committed.extend(said.tokens)
         self._spelt += self._recognizer.decode_bytes(said.tokens)

@@ -50,6 +50,7 @@ class TurnLanguage:
         self._sound: Heard = dict(heard)
         self._is_short = not heard
         self._text: tuple[str | None, float] = (None, 0.0)  # language of the last one, evidence
+        self._said: list[float] = []  # log-probabilities of committed tokens
         self.heard: Heard = dict(heard)
 
     def wants_check(self, num_samples: int, at: Sequence[int], is_urgent: bool) -> bool:
@@ -64,6 +65,11 @@ class TurnLanguage:
         self.checks += 1
         self.add(new, num_samples)
 
+    def say(self, logprobs: Sequence[float]) -> None:
+        """These tokens were committed: they are part of the text that later looks speak for. What is
+        behind them alone, a word or two, and those in doubt, would unsay it."""
+        self._said.extend(logprobs)
+
     def add(self, new: Hypothesis, num_samples: int) -> None:
         """A look at so much audio of the turn by itself; others say nothing of the language."""
         if not new.languages:
@@ -74,8 +80,9 @@ class TurnLanguage:
             self._sound = new.languages
         self._is_short = num_samples < SHORT
         self.heard = dict(self._sound)
-        if len(new.logprobs) >= FEW:
-            self._text = new.language, text_evidence(new.logprobs)
+        text = [*self._said, *new.logprobs]
+        if len(text) >= FEW:
+            self._text = new.language, text_evidence(text)
         language, evidence = self._text
         if language in self.heard:
             self.heard[language] += evidence

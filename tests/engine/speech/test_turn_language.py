@@ -65,6 +65,19 @@ def test_what_comes_behind_committed_text_does_not_unsay_it() -> None:
     assert turn.known() == "es"
 
 
+def test_committed_text_speaks_for_its_language_as_long_as_the_turn_lasts() -> None:
+    turn = TurnLanguage(SessionLanguage(), {})
+    whole = look("es", -0.2, es=0.55, pt=0.35)
+    turn.add(whole, 3 * SAMPLE_RATE)
+    turn.say([*whole.logprobs, *whole.logprobs])
+    turn.add(look("es", -2.0, es=0.55, pt=0.35).split(4)[1], 4 * SAMPLE_RATE)
+    assert turn.known() == "es", "four doubtful tokens behind sixteen good ones"
+    unsaid = TurnLanguage(SessionLanguage(), {})
+    unsaid.add(whole, 3 * SAMPLE_RATE)
+    unsaid.add(look("es", -2.0, es=0.55, pt=0.35).split(4)[1], 4 * SAMPLE_RATE)
+    assert unsaid.known() is None
+
+
 def test_a_turn_tells_the_session() -> None:
     session = SessionLanguage()
     turn = TurnLanguage(session, {})
