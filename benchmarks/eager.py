@@ -126,7 +126,9 @@ def questions() -> list[Question]:
 class Speaker:
     """One session on a socket, whose frames are judged as they come."""
 
-    def __init__(self, socket: ClientConnection, eager: bool) -> None:
+    def __init__(
+        self, socket: ClientConnection, eager: bool, max_tokens: int = ANSWER_TOKENS
+    ) -> None:
         self._socket = socket
         self.seen = Seen()
         self._speaking = False
@@ -135,7 +137,7 @@ class Speaker:
             "type": "realtime",
             "audio": {"input": {"format": {"type": "audio/pcm", "rate": RATE}}},
             "lookhear": {"eager": eager},
-            "max_output_tokens": ANSWER_TOKENS,
+            "max_output_tokens": max_tokens,
         }
         self._send({"type": "session.update", "session": session})
         picture = Image.new("RGB", (160, 120), "white")
