@@ -1,4 +1,4 @@
-"""Where a recording may be cut between two words, for `benchmarks.turn_ends`.
+"""Where a recording may be cut between two words, for `benchmarks.conversation.turn_ends`.
 
 Of synthesised speech the places are known. Of people's only the text is; letters spread over the
 loud stretches are a fifth of a second off, which is inside a word more often than not. So a model

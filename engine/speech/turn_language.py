@@ -66,8 +66,8 @@ class TurnLanguage:
         self.add(new, num_samples)
 
     def say(self, logprobs: Sequence[float]) -> None:
-        """These tokens were committed: they are part of the text that later looks speak for. What is
-        behind them alone, a word or two, and those in doubt, would unsay it."""
+        """These tokens were committed: they are part of the text that later looks speak for. What
+        is behind them alone, a word or two, and those in doubt, would unsay it."""
         self._said.extend(logprobs)
 
     def add(self, new: Hypothesis, num_samples: int) -> None:

@@ -22,9 +22,9 @@ LIKELY = 0.3  # then an answer may be begun that may have to be thrown away
 MAX_LAG = 1.0  # seconds that a transcript may take: what is slower has no time for guesses
 
 # A logistic regression on pauses inside and behind what people said in English, its words by two
-# sizes of Whisper (`python -m benchmarks.turn_evidence`): constant, log odds of the sound, of the
-# sign behind the words, of the closing. Tried on Spanish. Constants are such that `sure` holds for
-# all three.
+# sizes of Whisper (`python -m benchmarks.conversation.turn_evidence`): constant, log odds of the
+# sound, of the sign behind the words, of the closing. Tried on Spanish. Constants are such that
+# `sure` holds for all three.
 BY_ALL = (-4.14, 0.39, 0.26, 1.07)
 BY_BOTH = (0.12, 0.41, 0.51)
 BY_SOUND = (0.06, 0.56)

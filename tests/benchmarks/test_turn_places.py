@@ -1,4 +1,4 @@
-"""Where recordings are cut for `benchmarks.turn_ends`: between words, in a quiet moment."""
+"""Between words, in a quiet moment: where `benchmarks.conversation.turn_ends` cuts."""
 
 from __future__ import annotations
 

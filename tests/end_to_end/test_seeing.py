@@ -16,7 +16,7 @@ import pytest
 from openai import AsyncOpenAI
 from PIL import Image, ImageDraw
 
-from benchmarks.eager import questions, talk
+from benchmarks.conversation.eager import questions, talk
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
 from tests.end_to_end.conftest import SERVE

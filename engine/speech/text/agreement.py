@@ -83,8 +83,8 @@ def agreed_words(
     unspaced: bool = False,
     limit: int | None = None,
 ) -> int:
-    """Number of leading tokens of new that are stable: whole words spelt alike in new and all older,
-    in whatever tokens. A model that is not sure of a word cuts it now here, now there.
+    """Number of leading tokens of new that are stable: whole words spelt alike in new and all
+    older, in whatever tokens. A model that is not sure of a word cuts it now here, now there.
 
     held_words: words at the end of new that are kept back, because what follows may still change
     them ("six" of "sixty"). Punctuation at the very end is always kept back: more speech turns "."

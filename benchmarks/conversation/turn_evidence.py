@@ -1,7 +1,7 @@
-"""What is known inside pauses and at true ends: `python -m benchmarks.turn_evidence`.
+"""What is known inside pauses and at true ends: `python -m benchmarks.conversation.turn_evidence`.
 
-The recordings of `benchmarks.turn_ends`. Smart Turn is asked in every silence as it grows. With
---model, the engine hears them live as one turn each, and tells how probably a sentence ends there;
+The recordings of `benchmarks.conversation.turn_ends`. Smart Turn is asked in every silence as it
+grows. With --model, the engine hears them live as one turn each, and tells how probably a sentence ends there;
 then a logistic regression of both is fitted on English and tried on all else, or, where there is
 but one language, on one half and the other: it is what `lookhear.gateway.realtime.patience` decides
 by. All is written to the result file, so that rules can be compared in seconds.
@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
+from benchmarks.conversation.turn_ends import Prompt, prompts, quiet, told_language
 from benchmarks.in_process.simulation import Simulation
-from benchmarks.turn_ends import Prompt, prompts, quiet, told_language
 from lookhear.bench import machine
 from lookhear.bench.measures.trace import RATE
 from lookhear.bench.numbers import Json
@@ -171,7 +171,9 @@ def regression(silences: list[Json]) -> Json:
 
 def main(argv: list[str]) -> int:
     """Asks, prints and writes; exit status 0."""
-    parser = argparse.ArgumentParser(prog="benchmarks.turn_evidence", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.conversation.turn_evidence", description=__doc__
+    )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--turn-model", default=AUTO, metavar="auto|FILE")
     parser.add_argument("--model", default=None, help="whose words are looked at (default: none)")
@@ -182,7 +184,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     add_file_arguments(parser)
     options = parser.parse_args(argv)
-    about = machine.describe(["benchmarks.turn_evidence", *argv])
+    about = machine.describe(["benchmarks.conversation.turn_evidence", *argv])
     path = downloaded() if options.turn_model == AUTO else Path(options.turn_model)
     voice, model = SileroModel(), SmartTurn(path)
     said = prompts(options.data, options.limit, options.seed, options.lang, options.places)

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.barge_in`: how soon an answer ends when somebody begins to speak.
+"""How soon an answer ends when somebody speaks: `python -m benchmarks.conversation.barge_in`.
 
 A real gateway and one socket, in real time. A spoken question is answered by a model of the size of
 a Qwen3 with random weights, which would go on for long; while its text comes, the next question is
@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 from websockets.sync.client import ClientConnection, connect
 
-from benchmarks.eager import (
+from benchmarks.conversation.eager import (
     CHUNK,
     DEMO,
     HIDDEN,
@@ -89,14 +89,14 @@ class Interrupter(Speaker):
 def main(argv: list[str]) -> int:
     """Measures, prints and writes; exit status 1 if an answer went on. ServerFailed."""
     parser = argparse.ArgumentParser(
-        prog="benchmarks.barge_in", description=__doc__.split("\n\n")[0]
+        prog="benchmarks.conversation.barge_in", description=__doc__.split("\n\n")[0]
     )
     parser.add_argument("--turns", type=int, default=40, help="answers that are cut off")
     parser.add_argument("--grown", choices=HIDDEN, default="0.6B", help="size of who answers")
     parser.add_argument("--seed", type=int, default=1)
     add_file_arguments(parser)
     options = parser.parse_args(argv)
-    about = machine.describe(["benchmarks.barge_in", *argv])
+    about = machine.describe(["benchmarks.conversation.barge_in", *argv])
     draw = random.Random(options.seed)
     asked = draw.choices(questions(), k=options.turns + 1)
     waits = [draw.uniform(0.2, 1.0) for _ in range(options.turns)]

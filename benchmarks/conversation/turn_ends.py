@@ -1,4 +1,4 @@
-"""Whether turns end where people end them: `python -m benchmarks.turn_ends`.
+"""Whether turns end where people end them: `python -m benchmarks.conversation.turn_ends`.
 
 Recordings of people; between their words, but not behind a sentence, stands a pause of 0.3 to
 1.5 s. A turn that ends in such a pause is wrongly ended. Behind the last word it is silent for
@@ -215,7 +215,7 @@ def _speaks(one: Prompt, language: str) -> bool:
 
 def main(argv: list[str]) -> int:
     """Measures, prints and writes; exit status 0."""
-    parser = argparse.ArgumentParser(prog="benchmarks.turn_ends", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.conversation.turn_ends", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--turn-model", default=AUTO, metavar="auto|FILE")
     parser.add_argument("--model", default=None, help="whose words join in (default: none's)")
@@ -228,7 +228,7 @@ def main(argv: list[str]) -> int:
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     console = Console(highlight=False)
-    about = machine.describe(["benchmarks.turn_ends", *argv])
+    about = machine.describe(["benchmarks.conversation.turn_ends", *argv])
     path = downloaded() if options.turn_model == AUTO else Path(options.turn_model)
     model = Metered(path)
     said = prompts(options.data, options.limit, options.seed, options.lang, options.places)

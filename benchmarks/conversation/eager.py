@@ -1,5 +1,5 @@
-"""`python -m benchmarks.eager`: how soon after a spoken question its answer begins, and whether
-anything of a discarded answer is ever seen.
+"""How soon after a spoken question its answer begins, and whether anything of a discarded answer is
+ever seen: `python -m benchmarks.conversation.eager`.
 
 A real gateway, the demo models and one socket per speaker, in real time: a picture, then spoken
 questions about it, by turns with eager answers and without. With --resumed a pause of 0.3 to 0.4 s
@@ -42,8 +42,9 @@ from lookhear.commands.private_server import ServerProcess
 from lookhear.media.audio.decode import decode_file
 from tools.random_checkpoints.qwen3_vl import build_grown_qwen3_vl
 
-RECORDINGS = Path(__file__).parent.parent / "tests" / "data"
-DEMO = Path(__file__).parent.parent / "tools/demo/lookhear_demo/qwen3_vl"
+ROOT = Path(__file__).parents[2]
+RECORDINGS = ROOT / "tests/data"
+DEMO = ROOT / "tools/demo/lookhear_demo/qwen3_vl"
 RATE = 16000
 CHUNK = 320  # samples: 20 ms, as browsers send them
 TURNS = 10  # of a session
@@ -223,7 +224,9 @@ def sessions(options: argparse.Namespace) -> Iterator[tuple[list[Question], list
 
 def main(argv: list[str]) -> int:
     """Measures, prints and writes; exit status 1 if anything was seen too soon. ServerFailed."""
-    parser = argparse.ArgumentParser(prog="benchmarks.eager", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.conversation.eager", description=__doc__.split("\n\n")[0]
+    )
     parser.add_argument("--turns", type=int, default=100, help="of each of the two conditions")
     parser.add_argument("--speakers", type=int, default=1, help="at once")
     parser.add_argument("--resumed", action="store_true", help="a pause within each question")
@@ -231,7 +234,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     add_file_arguments(parser)
     options = parser.parse_args(argv)
-    about = machine.describe(["benchmarks.eager", *argv])
+    about = machine.describe(["benchmarks.conversation.eager", *argv])
     found = {True: Seen()} if options.resumed else {True: Seen(), False: Seen()}
     with contextlib.ExitStack() as stack:
         answering = "demo-qwen3-vl"
