@@ -1,10 +1,11 @@
 """What is known inside pauses and at true ends: `python -m benchmarks.conversation.turn_evidence`.
 
 The recordings of `benchmarks.conversation.turn_ends`. Smart Turn is asked in every silence as it
-grows. With --model, the engine hears them live as one turn each, and tells how probably a sentence ends there;
-then a logistic regression of both is fitted on English and tried on all else, or, where there is
-but one language, on one half and the other: it is what `lookhear.gateway.realtime.patience` decides
-by. All is written to the result file, so that rules can be compared in seconds.
+grows. With --model, the engine hears them live as one turn each, and tells how probably a sentence
+ends there; then a logistic regression of both is fitted on English and tried on all else, or, where
+there is but one language, on one half and the other: it is what
+`lookhear.gateway.realtime.patience` decides by. All is written to the result file, so that rules
+can be compared in seconds.
 """
 
 from __future__ import annotations
