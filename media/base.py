@@ -22,9 +22,9 @@ class MediaError(Exception):
     """A file or message that is not the media we expected. It says what was expected and what came.
 
     `reason` is one of "empty", "not_audio", "not_image", "not_video", "no_audio_track",
-    "no_video_track", "truncated", "unsupported", "too_long", "too_short", "too_large",
-    "bad_base64", "too_much_memory", "too_much_time", or one of `FetchError`; `detail` is for
-    people.
+    "no_video_track", "not_embeddings", "not_finite", "truncated", "unsupported", "too_long",
+    "too_short", "too_large", "bad_base64", "too_much_memory", "too_much_time", or one of
+    `FetchError`; `detail` is for people.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
