@@ -80,7 +80,7 @@ class ChatAnswer(Streamer):
     def cost(self) -> Cost:
         """Of the whole answer: its media, its prompt and all that it may say."""
         return Cost(
-            encoder=sum(medium.num_tokens for _, medium in self._prompt.media),
+            encoder=self._prompt.num_encoded,
             tokens=len(self._prompt.tokens) + self._sampling.max_tokens,
         )
 
@@ -244,8 +244,7 @@ class PromptReader:
     def cost(self) -> Cost:
         """Of the newest beginning."""
         assert self._next is not None
-        encoder = sum(medium.num_tokens for _, medium in self._next.media)
-        return Cost(encoder, len(self._next.tokens) + 1)
+        return Cost(self._next.num_encoded, len(self._next.tokens) + 1)
 
     def make_request(self) -> PagedRequest:
         """Reads the newest beginning."""

@@ -19,7 +19,9 @@ from lookhear.engine.messages import (
     ChatMessage,
     DropPicture,
     DropRecording,
+    EmbeddingsPart,
     Event,
+    HoldEmbeddings,
     HoldPicture,
     HoldRecording,
     Message,
@@ -71,6 +73,7 @@ class ChatDesk:
     def take(self, message: Message, core: EngineCore) -> list[Event]:
         """See `Desk`."""
         pictures, recordings = self._prompter.pictures, self._prompter.recordings
+        embeddings = self._prompter.embeddings
         match message:
             case HoldPicture(session, _, picture, pixels):
                 if pictures is not None:
@@ -84,6 +87,9 @@ class ChatDesk:
             case DropRecording(session, _, recording):
                 if recordings is not None:
                     recordings.forget(session, recording)
+            case HoldEmbeddings(session, _, name, rows):
+                if embeddings is not None:
+                    embeddings.hold(session, name, rows)
             case StartAnswer():
                 return self._start(message, core)
             case CancelAnswer(session, answer):
@@ -96,9 +102,8 @@ class ChatDesk:
 
     def close(self, session: str) -> None:
         """What the session held is forgotten."""
-        for held in (self._prompter.pictures, self._prompter.recordings):
-            if held is not None:
-                held.forget(session)
+        for held in self._prompter.stores:
+            held.forget(session)
 
     def left(self, key: str, session: str, core: EngineCore) -> list[Event]:
         """Nothing waits for an answer."""
@@ -107,8 +112,8 @@ class ChatDesk:
     def stats(self, core: EngineCore) -> dict[str, int]:
         """Answers under way, and what is held for them."""
         stats = {"answers": core.count(ChatAnswer)}
-        for held in (self._prompter.pictures, self._prompter.recordings):
-            stats |= held.stats() if held is not None else {}
+        for held in self._prompter.stores:
+            stats |= held.stats()
         return stats
 
     def _start(self, message: StartAnswer, core: EngineCore) -> list[Event]:
@@ -225,7 +230,8 @@ class ChatDesk:
             for k, part in enumerate(message.parts):
                 if (why := self._prompter.refusal(part, self._name)) is not None:
                     raise PartError("invalid_model", why, (i, k))
-                if message.role != "user" and not isinstance(part, TextPart):
+                is_media = not isinstance(part, TextPart | EmbeddingsPart)
+                if message.role != "user" and is_media:
                     text = f"expected media in messages of users, got one of {message.role}"
                     raise PartError("invalid_value", text, (i, k))
 

@@ -8,6 +8,7 @@
     frames    <0.5 seconds><|vision_start|><|video_pad|>...<|vision_end|>    each
               or <|video_pad|>... alone, where positions tell the time
     audio     <|audio_start|><|audio_pad|>...<|audio_end|>
+    embeddings of the client's own    where a text would be, with nothing around them
 
 Source: the processors of Qwen3-VL and Qwen3-Omni in transformers 5.
 """
@@ -20,11 +21,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lookhear.engine.chat.embeddings import EmbeddingsStore
 from lookhear.engine.chat.pictures import HeldPictures, PartMedia, Place
 from lookhear.engine.chat.recordings import AUDIO_PAD, RecordingStore
-from lookhear.engine.chat.template import KINDS, ChatTemplate, TemplateText, UserText
+from lookhear.engine.chat.template import (
+    KINDS,
+    ChatTemplate,
+    Piece,
+    TemplateText,
+    UserEmbeddings,
+    UserText,
+)
 from lookhear.engine.core.request import RequestError
-from lookhear.engine.messages import AudioPart, ChatMessage, Part, TextPart, Tool, VideoPart
+from lookhear.engine.messages import (
+    AudioPart,
+    ChatMessage,
+    EmbeddingsPart,
+    Part,
+    TextPart,
+    Tool,
+    VideoPart,
+)
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
@@ -53,10 +70,15 @@ class ChatPrompt:
     placeholders: Counter[str] = field(default_factory=Counter)
     is_thinking: bool = False
 
+    @property
+    def num_encoded(self) -> int:
+        """Placeholders of what has to be encoded, if nobody did it yet."""
+        return sum(medium.num_tokens for _, medium in self.media if not medium.is_given)
+
 
 class ChatPrompter:
-    """pictures: of a model that sees, recordings: of one that hears, else None. max_tokens: of a
-    prompt with its answer."""
+    """pictures: of a model that sees, recordings: of one that hears, embeddings: of one that takes
+    those of clients, else None. max_tokens: of a prompt with its answer."""
 
     def __init__(
         self,
@@ -65,10 +87,12 @@ class ChatPrompter:
         pictures: HeldPictures | None,
         max_tokens: int,
         recordings: RecordingStore | None = None,
+        embeddings: EmbeddingsStore | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.pictures = pictures
         self.recordings = recordings
+        self.embeddings = embeddings
         self.max_tokens = max_tokens
         self._pads = dict(PADS)
         if pictures is not None:
@@ -76,18 +100,29 @@ class ChatPrompter:
         if recordings is not None:
             self._pads["audio"] = recordings.pad
         self.template = template
+        # Stands for what is no token. Nobody writes one of these, so no penalty is felt.
+        special = tokenizer.added
+        self._filler = special.get(self._pads["image"], min(special.values(), default=0))
         longest_first = sorted(tokenizer.added, key=len, reverse=True)
         self._specials = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
 
     @property
+    def stores(self) -> list[HeldPictures | RecordingStore | EmbeddingsStore]:
+        """All that sessions may hold."""
+        stores = (self.pictures, self.recordings, self.embeddings)
+        return [store for store in stores if store is not None]
+
+    @property
     def takes_media(self) -> bool:
-        """Whether there may be more than text."""
+        """Whether there may be more than text, and what stands for one."""
         return self.pictures is not None or self.recordings is not None
 
     def refusal(self, part: Part, name: str) -> str | None:
         """Why the model of that name cannot take a part, whatever is in it."""
         if isinstance(part, TextPart):
             return None
+        if isinstance(part, EmbeddingsPart):
+            return None if self.embeddings else f"expected no embeddings, {name} takes none"
         sees, hears = self.pictures is not None, self.recordings is not None
         is_heard = isinstance(part, AudioPart)
         if hears if is_heard else sees:
@@ -132,7 +167,7 @@ class ChatPrompter:
         self,
         session: str,
         messages: Sequence[ChatMessage],
-        frame: Sequence[TemplateText | UserText] | None = None,
+        frame: Sequence[Piece] | None = None,
     ) -> ChatPrompt:
         """Of what is only read. frame: its pieces, where they are not those of the template.
         Raises as `prompt`."""
@@ -158,14 +193,14 @@ class ChatPrompter:
         messages: Sequence[ChatMessage],
         variables: Mapping[str, Any] | None,
         tools: Sequence[Tool],
-    ) -> list[TemplateText | UserText]:
+    ) -> list[Piece]:
         return self.template.render(
             messages, lists=self.takes_media, variables=variables, tools=tools
         )
 
     def _fill(
         self,
-        pieces: Sequence[TemplateText | UserText],
+        pieces: Sequence[Piece],
         session: str,
         messages: Sequence[ChatMessage],
         reserved: int,
@@ -179,11 +214,14 @@ class ChatPrompter:
         for _, part in parts:
             assert self.refusal(part, "the model") is None, part
         streams = {
-            pad: iter([place for place, part in parts if KINDS[type(part)] == kind])
+            pad: iter([place for place, part in parts if KINDS.get(type(part)) == kind])
             for kind, pad in self._pads.items()
         }
+        given = [(place, part) for place, part in parts if isinstance(part, EmbeddingsPart)]
         tokens = list(self._tokens(pieces, streams, dict(parts)))
         left = [place for stream in streams.values() for place in stream]
+        filled = [piece.place for piece in tokens if isinstance(piece, Gap)]
+        left += [place for place, _ in given if place not in filled]
         if left:
             raise RequestError(
                 "invalid_value",
@@ -198,10 +236,14 @@ class ChatPrompter:
                 f"{num_text} of text + {max(1, reserved)} for the answer, and media",
             )
         found: dict[Place, PartMedia] = {}
+        if self.embeddings is not None:
+            found = self.embeddings.media_of(session, given, room)
+            room -= sum(media.num_tokens for media in found.values())
         if self.recordings is not None:
             heard = [(place, part) for place, part in parts if isinstance(part, AudioPart)]
-            found = self.recordings.media_of(session, heard, room)
-            room -= sum(media.num_tokens for media in found.values())
+            sounds = self.recordings.media_of(session, heard, room)
+            room -= sum(media.num_tokens for media in sounds.values())
+            found |= sounds
         if self.pictures is not None:
             seen = [(place, part) for place, part in parts if place not in found]
             found |= self.pictures.media_of(session, seen, room, self.tokenizer)
@@ -209,7 +251,7 @@ class ChatPrompter:
 
     def _tokens(
         self,
-        pieces: Sequence[TemplateText | UserText],
+        pieces: Sequence[Piece],
         pads: Mapping[str, Iterator[Place]],
         parts: Mapping[Place, object],
     ) -> Iterator[list[int] | Gap]:
@@ -217,10 +259,15 @@ class ChatPrompter:
         learnt. A video whose end is not known stands without what surrounds a whole one."""
         runs = self._runs(pieces)
         spellings = [run.text if isinstance(run, TemplateText) else "" for run in runs]
+        given = {
+            part.embeddings: at for at, part in parts.items() if isinstance(part, EmbeddingsPart)
+        }
         i = 0
         while i < len(runs):
-            if not spellings[i]:
-                yield self.tokenizer.encode(runs[i].text)
+            if isinstance(run := runs[i], UserEmbeddings):
+                yield Gap(given[run.name])
+            elif not spellings[i]:
+                yield self.tokenizer.encode(run.text)
             elif spellings[i : i + 3] == [VISION_START, VIDEO_PAD, VISION_END] and (
                 place := next(pads.get(VIDEO_PAD, iter(())), None)
             ):
@@ -240,10 +287,13 @@ class ChatPrompter:
         told = self.pictures is not None and self.pictures.rate is not None
         return isinstance(part, VideoPart) and part.live and not told
 
-    def _runs(self, pieces: Sequence[TemplateText | UserText]) -> list[TemplateText | UserText]:
+    def _runs(self, pieces: Sequence[Piece]) -> list[Piece]:
         """Special tokens as frames of one each, and between them texts as long as they can be."""
-        runs: list[TemplateText | UserText] = []
+        runs: list[Piece] = []
         for piece in pieces:
+            if isinstance(piece, UserEmbeddings):
+                runs.append(piece)
+                continue
             cut = (
                 self._specials.split(piece.text)
                 if isinstance(piece, TemplateText)
@@ -267,7 +317,8 @@ class ChatPrompter:
                 prompt.tokens += piece
                 continue
             what = found[piece.place]
-            pad = tokenizer.token(self._pads[what.kind])
+            named = self._pads.get(what.kind)
+            pad = self._filler if named is None else tokenizer.token(named)
             for label, medium in what.media:
                 prompt.tokens += label
                 if what.is_framed:

@@ -26,7 +26,9 @@ from lookhear.engine.markup.thinking import tags_of
 from lookhear.engine.messages import (
     AudioPart,
     ChatMessage,
+    EmbeddingsPart,
     ImagePart,
+    Part,
     TextPart,
     Tool,
     ToolCall,
@@ -79,6 +81,16 @@ class UserText:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class UserEmbeddings:
+    """Embeddings in the place of a text. name: of the part's."""
+
+    name: str
+
+
+Piece = TemplateText | UserText | UserEmbeddings
+
+
 class _Arguments(dict[str, Any]):
     """Of a call. Templates want an object; where they write it as JSON it is what the model wrote,
     so that prompts go on as they were read. text: a mark of that."""
@@ -90,10 +102,10 @@ class _Written:
     """The texts that marks stand for, in one rendering."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self.texts: list[str | EmbeddingsPart] = []
 
-    def mark(self, text: str) -> str:
-        """What stands for a text."""
+    def mark(self, text: str | EmbeddingsPart) -> str:
+        """What stands for a text, or for embeddings in the place of one."""
         self.texts.append(text)
         return f"\ue000{len(self.texts) - 1}\ue001"
 
@@ -110,12 +122,23 @@ class _Written:
     def plain(self, value: Any) -> Any:
         """The JSON again that `marked` was made of."""
         if isinstance(value, str):
-            return _MARK.sub(lambda found: self.texts[int(found[1])], value)
+            return _MARK.sub(lambda found: self._text(int(found[1])), value)
         if isinstance(value, list | tuple):
             return [self.plain(entry) for entry in value]
         if isinstance(value, dict):
             return {self.plain(name): self.plain(entry) for name, entry in value.items()}
         return value
+
+    def _text(self, index: int) -> str:
+        text = self.texts[index]
+        if isinstance(text, EmbeddingsPart):
+            raise TypeError("it writes contents as JSON, and embeddings are no text")
+        return text
+
+    def piece(self, index: int) -> Piece:
+        """What a mark stands for."""
+        text = self.texts[index]
+        return UserText(text) if isinstance(text, str) else UserEmbeddings(text.embeddings)
 
     def tool(self, tool: Tool) -> dict[str, Any]:
         """As templates know tools."""
@@ -186,7 +209,7 @@ class ChatTemplate:
         lists: bool = False,
         variables: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
-    ) -> list[TemplateText | UserText]:
+    ) -> list[Piece]:
         """The conversation in order. lists: contents are lists of parts, as for models that see or
         hear. variables: of the template, by the client. tools: what may be called. Raises
         `RequestError` if it refuses them."""
@@ -197,12 +220,11 @@ class ChatTemplate:
 
         def content(message: ChatMessage) -> str | list[dict[str, str]]:
             if not lists:
-                texts = [part.text for part in message.parts if isinstance(part, TextPart)]
-                return "\n".join(map(mark, texts))
+                return "\n".join(mark(t) for t in map(_text_of, message.parts) if t is not None)
             parts = []
             for part in message.parts:
-                if isinstance(part, TextPart):
-                    parts.append({"type": "text", "text": mark(part.text)})
+                if (text := _text_of(part)) is not None:
+                    parts.append({"type": "text", "text": mark(text)})
                 else:
                     parts.append({"type": KINDS[type(part)]})
             return parts
@@ -232,13 +254,20 @@ class ChatTemplate:
             raise RequestError(
                 "invalid_value", f"messages: the model's chat template refused them: {error}"
             ) from error
-        pieces: list[TemplateText | UserText] = []
+        pieces: list[Piece] = []
         for i, piece in enumerate(_MARK.split(text)):
             if i % 2 == 0:
                 pieces.append(TemplateText(piece))
             elif int(piece) < len(written.texts):
-                pieces.append(UserText(written.texts[int(piece)]))
-        return [piece for piece in pieces if piece.text]
+                pieces.append(written.piece(int(piece)))
+        return [piece for piece in pieces if isinstance(piece, UserEmbeddings) or piece.text]
+
+
+def _text_of(part: Part) -> str | EmbeddingsPart | None:
+    """What stands there as text does; None: it is a medium."""
+    if isinstance(part, TextPart):
+        return part.text
+    return part if isinstance(part, EmbeddingsPart) else None
 
 
 @jinja2.pass_context

@@ -34,6 +34,7 @@ from lookhear.engine.messages import (
     EndTurn,
     Event,
     ExpectSpeech,
+    HoldEmbeddings,
     HoldPicture,
     HoldRecording,
     Message,
@@ -47,6 +48,8 @@ from lookhear.engine.messages import (
     TurnSettled,
     TurnState,
 )
+
+Hold = HoldPicture | HoldRecording | HoldEmbeddings
 
 # Of audio and pictures: of one session at one model, and of all. Beyond it nothing of a session is
 # kept, and it does not outlive its engine.
@@ -121,7 +124,7 @@ class Journal:
         self._belief: dict[str, float] = {}
         self._earlier: deque[RecallSegment] = deque()
         self._turns: dict[str, _Turn] = {}  # in their order
-        self._media: dict[tuple[str, str], HoldPicture | HoldRecording] = {}  # by kind and name
+        self._media: dict[tuple[str, str], Hold] = {}  # by kind and name
         self._answers: dict[str, _Answer] = {}
 
     @property
@@ -155,6 +158,8 @@ class Journal:
                 self._hold(("picture", name), message, values.nbytes)
             case HoldRecording(_, _, name, values):
                 self._hold(("recording", name), message, values.nbytes)
+            case HoldEmbeddings(_, _, name, values):
+                self._hold(("embeddings", name), message, values.nbytes)
             case DropPicture(_, _, name):
                 self._drop(("picture", name))
             case DropRecording(_, _, name):
@@ -270,14 +275,18 @@ class Journal:
         del self._answers[answer.question.answer]
         return event
 
-    def _hold(self, key: tuple[str, str], message: HoldPicture | HoldRecording, count: int) -> None:
+    def _hold(self, key: tuple[str, str], message: Hold, count: int) -> None:
         self._drop(key)
         if self._keep(count):
             self._media[key] = message
 
     def _drop(self, key: tuple[str, str]) -> None:
         match self._media.pop(key, None):
-            case HoldPicture(_, _, _, values) | HoldRecording(_, _, _, values):
+            case (
+                HoldPicture(_, _, _, values)
+                | HoldRecording(_, _, _, values)
+                | HoldEmbeddings(_, _, _, values)
+            ):
                 self._free(values.nbytes)
 
     # --- bounds ----------------------------------------------------------------------------------

@@ -71,6 +71,8 @@ class EngineConfig:
     max_picture_tokens: int = 16_384  # tokens of one image at most; less makes large ones smaller
     max_answer_tokens: int = 1024  # tokens of an answer whose client names no limit
     max_answers: int = 64  # answers at once, over all sessions
+    # Whether a question may hold embeddings: any vectors, also such as no text would give.
+    enable_prompt_embeds: bool = False
     kv_cache_gigabytes: float = 0.0  # GiB for the paged cache at most; 0: the device's
     kv_cache_dtype: str = "auto"  # of it: "fp8" (Qwen3's on a GPU), or "auto": that of the weights
     # New audio during which a word must have been heard alike to be committed; None: what suits the

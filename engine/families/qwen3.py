@@ -49,6 +49,6 @@ FAMILY = Family(
     architectures=("Qwen3ForCausalLM",),
     build=build,
     rounds_cache=True,
-    abilities=("chat", "embed", "score", "adapters"),
+    abilities=("chat", "embed", "score", "adapters", "prompt_embeds"),
     drafted_by=DRAFTED_BY,
 )

@@ -11,6 +11,6 @@ FAMILY = Family(
     architectures=("Qwen3MoeForCausalLM",),
     build=qwen3.build,
     rounds_cache=True,
-    abilities=("chat", "embed", "score", "adapters"),
+    abilities=("chat", "embed", "score", "adapters", "prompt_embeds"),
     drafted_by=DRAFTED_BY,
 )

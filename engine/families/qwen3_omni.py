@@ -79,6 +79,6 @@ FAMILY = Family(
     ),
     build=build,
     rounds_cache=True,
-    abilities=("chat", "image", "video", "audio"),
+    abilities=("chat", "image", "video", "audio", "prompt_embeds"),
     unread=SPEAKING,
 )

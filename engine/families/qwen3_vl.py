@@ -53,6 +53,6 @@ FAMILY = Family(
     architectures=("Qwen3VLForConditionalGeneration",),
     build=build,
     rounds_cache=True,
-    abilities=("chat", "image", "video", "embed", "score", "adapters"),
+    abilities=("chat", "image", "video", "embed", "score", "adapters", "prompt_embeds"),
     drafted_by=DRAFTED_BY,
 )

@@ -11,6 +11,6 @@ FAMILY = Family(
     architectures=("Qwen3VLMoeForConditionalGeneration",),
     build=qwen3_vl.build,
     rounds_cache=True,
-    abilities=("chat", "image", "video", "embed", "score", "adapters"),
+    abilities=("chat", "image", "video", "embed", "score", "adapters", "prompt_embeds"),
     drafted_by=DRAFTED_BY,
 )

@@ -36,5 +36,5 @@ FAMILY = Family(
     name="SmolVLM",
     architectures=("SmolVLMForConditionalGeneration", "Idefics3ForConditionalGeneration"),
     build=build,
-    abilities=("chat", "image"),
+    abilities=("chat", "image", "prompt_embeds"),
 )

@@ -101,5 +101,5 @@ FAMILY = Family(
     architectures=("VoxtralForConditionalGeneration",),
     build=build,
     rounds_cache=True,
-    abilities=("transcribe", "chat", "audio", "adapters"),
+    abilities=("transcribe", "chat", "audio", "adapters", "prompt_embeds"),
 )

@@ -26,6 +26,8 @@ from lookhear.engine.messages.chat import (
     ChosenToken,
     DropPicture,
     DropRecording,
+    EmbeddingsPart,
+    HoldEmbeddings,
     HoldPicture,
     HoldRecording,
     ImagePart,
@@ -109,6 +111,7 @@ Message = (
     | DropPicture
     | HoldRecording
     | DropRecording
+    | HoldEmbeddings
     | ReadAhead
     | StartAnswer
     | CancelAnswer
@@ -125,6 +128,7 @@ ForModel = (
     | DropPicture
     | HoldRecording
     | DropRecording
+    | HoldEmbeddings
     | ReadAhead
     | ExpectSpeech
     | DiariseLive

@@ -4,10 +4,10 @@ A session holds pictures and recordings by names of its own; an *answer* is one 
 reply. What is held is sent once, however many questions are about it, and stays until it is dropped
 or the session closes.
 
-Order, gateway to engine: `HoldPicture`* and `HoldRecording`* before the first `StartAnswer` or
-`ReadAhead` that names them. Engine to gateway: `AnswerStarted`, `AnswerText`*, `AnswerCompleted`;
-or `AnswerFailed` at any point, as the last one. After `CancelAnswer` nothing more. Joined
-`AnswerText.text` is the answer.
+Order, gateway to engine: `HoldPicture`*, `HoldRecording`* and `HoldEmbeddings`* before the first
+`StartAnswer` or `ReadAhead` that names them. Engine to gateway: `AnswerStarted`, `AnswerText`*,
+`AnswerCompleted`; or `AnswerFailed` at any point, as the last one. After `CancelAnswer` nothing
+more. Joined `AnswerText.text` is the answer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,14 @@ class AudioPart:
     recording: str
 
 
-Part = TextPart | ImagePart | VideoPart | AudioPart
+@dataclass(frozen=True, slots=True)
+class EmbeddingsPart:
+    """embeddings: name of held ones, which stand where a text would."""
+
+    embeddings: str
+
+
+Part = TextPart | ImagePart | VideoPart | AudioPart | EmbeddingsPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +180,17 @@ class DropRecording:
     session: str
     model: str
     recording: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldEmbeddings:
+    """rows: [tokens, width of the decoder], finite: what it reads instead of embeddings of tokens.
+    A name that is held already is replaced. They go with the session."""
+
+    session: str
+    model: str
+    embeddings: str
+    rows: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

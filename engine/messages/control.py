@@ -40,12 +40,13 @@ class ModelCard:
     has_word_times: whether it can say when each word was spoken; see `untimed`. timed_languages:
     ISO codes in which it can; empty: in all of its. takes_aligner: whether it has none because its
     server has no --aligner. abilities: among "transcribe", "diarise", "chat", "image", "video",
-    "audio" (of one that chats: it hears recordings), "embed", "score", "adapters". context_tokens:
-    of one answer with its prompt; 0 if it does not chat. toy: it knows a small closed world, and
-    what it writes of anything else means nothing. checkpoint: what was loaded, as
-    `EngineConfig.model` takes it. reason: why that, in words, if the engine had to choose. parent:
-    of one with an adapter, the model's own name. aliases: other names that it is asked by.
-    stands_in: it is also asked by names that no served model has. The gateway fills these two in.
+    "audio" (of one that chats: it hears recordings), "embed", "score", "adapters", "prompt_embeds"
+    (it reads embeddings that clients made). context_tokens: of one answer with its prompt; 0 if it
+    does not chat. toy: it knows a small closed world, and what it writes of anything else means
+    nothing. checkpoint: what was loaded, as `EngineConfig.model` takes it. reason: why that, in
+    words, if the engine had to choose. parent: of one with an adapter, the model's own name.
+    aliases: other names that it is asked by. stands_in: it is also asked by names that no served
+    model has. The gateway fills these two in.
     """
 
     id: str

@@ -12,6 +12,7 @@ from torch import Tensor
 from lookhear.engine.core.adapting import BatchAdapters
 from lookhear.engine.core.request import Phase
 from lookhear.engine.device.graphs import Graphs
+from lookhear.engine.device.staging import to_device
 from lookhear.engine.paged.decoder import PagedDecoder
 from lookhear.engine.paged.encoder_cache import EncoderCache
 from lookhear.engine.paged.request import Medium, PagedSequence
@@ -49,7 +50,7 @@ class MediaEncoder(Protocol):
 class MediaEmbeddings:
     """held: of each running request by its key, one tensor per medium. cache_bytes: of embeddings
     that may be asked for again. counts: of passes by kind, where eager ones are counted. adapters:
-    change the encoder for media of those who have one."""
+    change the encoder for media of those who have one. parts: see `PagedPasses`."""
 
     def __init__(
         self,
@@ -58,8 +59,10 @@ class MediaEmbeddings:
         cache_bytes: int,
         counts: Counter[str],
         adapters: BatchAdapters | None = None,
+        parts: int = 1,
     ) -> None:
         self._model = model
+        self._parts = parts
         self._encoder = encoder
         self._cache = EncoderCache(cache_bytes)
         self._counts = counts
@@ -103,6 +106,9 @@ class MediaEmbeddings:
                 if start + medium.num_tokens <= sequence.fed:
                     continue  # its keys and values are in the cache
                 name, slot = _named(sequence, medium)
+                if medium.is_given:
+                    known[name] = self._given(medium)
+                    continue
                 output = self._cache.find(name)
                 if output is not None:
                     known[name] = output
@@ -118,6 +124,13 @@ class MediaEmbeddings:
             self.held[sequence.key] = [known.get(name, empty) for name in names]
             if missing:
                 self._lent.append(sequence.key)
+
+    def _given(self, medium: Medium) -> Tensor:
+        """Nothing is added inside of the decoder to what is no picture's."""
+        decoder = self._model.decoder
+        rows = to_device(medium.features, decoder.dtype, decoder.device)
+        missing = self._parts * decoder.dims.width - rows.shape[1]
+        return torch.nn.functional.pad(rows, (0, missing)) if missing else rows
 
     def _encode(
         self,

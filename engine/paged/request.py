@@ -57,7 +57,8 @@ class Medium(NamedTuple):
     num_tokens: placeholders that it stands behind. is_final: whether it may be asked for again; a
     window that still grows will not be, and keeping what comes of it would only push out what is.
     grid: of a picture, tokens down and across, if its decoder has M-RoPE. sound: of a window whose
-    log-mel is left to the device; then its features are the samples. time: see `Grid`.
+    log-mel is left to the device; then its features are the samples. time: see `Grid`. is_given:
+    its features are embeddings already, [num_tokens, width of the decoder, or of several parts].
     """
 
     features: NDArray[np.float32]
@@ -67,6 +68,14 @@ class Medium(NamedTuple):
     grid: tuple[int, int] | None = None
     sound: Sound | None = None
     time: int = 0
+    is_given: bool = False
+
+    @classmethod
+    def given(cls, rows: NDArray[np.float32]) -> Medium:
+        """Of embeddings, [tokens, width]. Their name is none that any other medium can have."""
+        own = cls.of(rows, len(rows))
+        name = hashlib.sha256(b"given" + own.digest).digest()[:DIGEST_BYTES]
+        return own._replace(digest=name, is_given=True)
 
     @classmethod
     def of(

@@ -75,7 +75,12 @@ class PagedRunner:
             adapters=adapters,
         )
         self._media = MediaEmbeddings(
-            model, media_encoder, encoder_bytes, self.passes.graphs.num_runs, adapters
+            model,
+            media_encoder,
+            encoder_bytes,
+            self.passes.graphs.num_runs,
+            adapters,
+            media_parts,
         )
         self._sampler = Sampler(self._decoder.vocab, self._device)
         self._end_tokens = frozenset(model.end_tokens)

@@ -43,8 +43,7 @@ class PooledPrompt:
     def cost(self) -> Cost:
         """Of its pictures and its tokens."""
         assert self._prompt is not None
-        encoder = sum(medium.num_tokens for _, medium in self._prompt.media)
-        return Cost(encoder, self._num_tokens)
+        return Cost(self._prompt.num_encoded, self._num_tokens)
 
     def make_request(self) -> PagedRequest:
         """The only one."""

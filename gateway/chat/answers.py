@@ -19,6 +19,7 @@ from lookhear.engine.messages import (
     CancelAnswer,
     EngineFailed,
     Event,
+    HoldEmbeddings,
     HoldPicture,
     HoldRecording,
     StartAnswer,
@@ -79,8 +80,11 @@ class Answers:
                 self._engine.send(HoldPicture(self._session, model, name, picture.pixels))
             for name, samples in question.recordings.items():
                 self._engine.send(HoldRecording(self._session, model, name, samples))
+            for name, rows in question.embeddings.items():
+                self._engine.send(HoldEmbeddings(self._session, model, name, rows))
             question.pictures.clear()
             question.recordings.clear()
+            question.embeddings.clear()
             for choice in range(choices):
                 name = f"answer_{choice}"
                 chosen = replace(settings, seed=with_seed(settings.seed, choice))

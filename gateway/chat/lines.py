@@ -11,7 +11,7 @@ from lookhear.gateway.http.errors import wrong
 
 DETAILS = {"auto": "auto", "low": "low", "high": "high", "original": "high"}
 
-Kind = Literal["image", "video", "audio"]
+Kind = Literal["image", "video", "audio", "prompt_embeds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +53,5 @@ def check_media(lines: Sequence[Line], most: int) -> None:
     """Refuse more media parts than that. Raises ApiError."""
     for number, pointer in enumerate(pointers(lines), 1):
         if number > most:
-            expected = f"at most {most} images, videos and recordings in a request"
+            expected = f"at most {most} images, videos, recordings and embeddings in a request"
             raise wrong(pointer.part, expected, "more", code="too_many_pictures")

@@ -11,6 +11,7 @@ from lookhear.engine.messages import (
     SAMPLE_RATE,
     AudioPart,
     ChatMessage,
+    EmbeddingsPart,
     ImagePart,
     ModelCard,
     Part,
@@ -21,7 +22,7 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.chat.lines import Line, Pointer, pointers
 from lookhear.gateway.checks.checks import is_clients_fault
-from lookhear.gateway.decoding.results import Picture, Recording, Samples
+from lookhear.gateway.decoding.results import Picture, Recording, Rows, Samples
 from lookhear.gateway.fetching.pictures import PictureBudget
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.services.services import Services
@@ -40,6 +41,7 @@ class Question:
     paths: list[list[str]]
     pictures: dict[str, Picture] = field(default_factory=dict)
     recordings: dict[str, Samples] = field(default_factory=dict)
+    embeddings: dict[str, Rows] = field(default_factory=dict)
 
 
 def wanted_of(lines: list[Line], gateway: Services) -> set[str]:
@@ -57,6 +59,9 @@ def check_abilities(lines: list[Line], card: ModelCard, gateway: Services) -> No
             if transcriber(gateway) is None:
                 why = f"{card.id} does not hear, and no served model transcribes recordings for it"
                 raise _unsupported(pointer, why, "a recording")
+        elif pointer.kind == "prompt_embeds" and not card.can(pointer.kind):
+            why = f"{card.id} takes no embeddings (a server does with --enable-prompt-embeds)"
+            raise _unsupported(pointer, why, "prompt_embeds")
         elif not card.can(pointer.kind):
             noun = "images" if pointer.kind == "image" else "videos"
             got = "an image" if pointer.kind == "image" else "a video"
@@ -74,7 +79,7 @@ def transcriber(gateway: Services) -> ModelCard | None:
 async def load(lines: list[Line], gateway: Services, claim: Claim, card: ModelCard) -> Question:
     """claim: for whom. card: of the model that will be asked. Raises ApiError that names the place
     in the request."""
-    loader = _Loader(gateway, claim, hears=card.can("audio"))
+    loader = _Loader(gateway, claim, card)
     results: dict[str, asyncio.Task[Part]] = {}
     try:
         async with asyncio.TaskGroup() as group:
@@ -94,20 +99,23 @@ async def load(lines: list[Line], gateway: Services, claim: Claim, card: ModelCa
     ]
     places = [line.path for line in lines]
     paths = [line.paths for line in lines]
-    return Question(messages, places, paths, loader.pictures, loader.recordings)
+    held = loader.pictures, loader.recordings, loader.embeddings
+    return Question(messages, places, paths, *held)
 
 
 class _Loader:
-    """Loads for one request, within its budget. hears: recordings are kept as they sound."""
+    """Loads for one request, within its budget. card: of who will be asked: recordings are kept as
+    they sound if it hears."""
 
-    def __init__(self, gateway: Services, claim: Claim, *, hears: bool) -> None:
+    def __init__(self, gateway: Services, claim: Claim, card: ModelCard) -> None:
         self._gateway = gateway
         self._claim = claim
-        self._hears = hears
+        self._card = card
         self._budget: PictureBudget = gateway.pictures.budget()
         self._slots = asyncio.Semaphore(AT_ONCE)
         self.pictures: dict[str, Picture] = {}
         self.recordings: dict[str, Samples] = {}
+        self.embeddings: dict[str, Rows] = {}
 
     async def load(self, pointer: Pointer) -> Part:
         media, claim = self._gateway.pictures, self._claim
@@ -120,9 +128,13 @@ class _Loader:
                 clip = await media.video(pointer.url, pointer.path, claim)
                 self._keep(clip.frames, pointer.path)
                 return VideoPart([frame.name for frame in clip.frames], list(clip.seconds))
+            if pointer.kind == "prompt_embeds":
+                return self._given(
+                    await media.embeddings(pointer.url, pointer.path, claim), pointer
+                )
             read = media.audio_base64 if pointer.is_base64 else media.audio
             recording = await read(pointer.url, pointer.path, claim)
-            if self._hears:
+            if self._card.can("audio"):
                 return self._heard(recording, pointer)
             return TextPart(await self._transcript(recording, pointer))
 
@@ -145,6 +157,17 @@ class _Loader:
         gateway.metrics.audio_seconds.labels("chat").inc(len(recording.samples) / SAMPLE_RATE)
         self.recordings[name] = recording.samples
         return AudioPart(name)
+
+    def _given(self, rows: Rows, pointer: Pointer) -> EmbeddingsPart:
+        """No more than the model can read: of one number a row there could be millions."""
+        count = sum(map(len, self.embeddings.values())) + len(rows)
+        if count > (most := self._card.context_tokens):
+            message = f"{pointer.path}: expected embeddings of at most {most} tokens together; got "
+            code = "context_length_exceeded"
+            raise ApiError(400, message + str(count), code=code, param=pointer.path)
+        name = f"embeddings_{len(self.embeddings)}"
+        self.embeddings[name] = rows
+        return EmbeddingsPart(name)
 
     def _keep(self, pictures: list[Picture], path: str) -> None:
         self._budget.take(pictures, path)

@@ -187,6 +187,9 @@ def serve_parser() -> argparse.ArgumentParser:
         help="how answers go on is guessed from what was said before, and checked in one pass: "
         "where that pays, always, or never; or by a smaller model of the same vocabulary, where "
         "that pays; answers stay the same (default: %(default)s)")  # fmt: skip
+    add("--enable-prompt-embeds", action=BooleanOptionalAction,
+        default=engine.enable_prompt_embeds, help="parts of messages may be embeddings that "
+        "clients made: any vectors, also such as no text would give")  # fmt: skip
     _number(add, engine, "--max-adapters", "N", "loaded at once for a model; 0: none may be")
     _number(add, engine, "--max-adapter-rank", "N", "of each adapter")
     _number(add, engine, "--max-segment-seconds", "S",

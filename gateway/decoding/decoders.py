@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 Read = Callable[[Header, list[Array]], T]
 
-SHORT = ("image",)
+SHORT = ("image", "embeddings")
 IDLE_SECONDS = 30.0  # after which a decoder without work is let go
 PATIENCE = 10  # times its processor time a job may take: others may need the processor more
 KEPT_BYTES = 64 * 1024 * 1024  # of an answer: after a larger one a decoder keeps too much memory

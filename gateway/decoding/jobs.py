@@ -19,6 +19,7 @@ from lookhear.media.base import DIGEST_BYTES, MediaIO, MediaWithBytes
 from lookhear.media.pictures.image import ImageMediaIO
 from lookhear.media.pictures.sampling import FrameSampling
 from lookhear.media.pictures.video import VideoMediaIO
+from lookhear.media.tensors.embeddings import EmbeddingsMediaIO
 from lookhear.media.voice.silero import SileroModel
 from lookhear.media.voice.stretches import speech_stretches
 from lookhear.media.voice.vad import VadConfig
@@ -49,6 +50,7 @@ class Jobs:
             "recording": self.recording,
             "image": image,
             "video": video,
+            "embeddings": embeddings,
         }
 
     def recording(self, encoded: Encoded, options: Options) -> Answer:
@@ -88,6 +90,11 @@ def video(encoded: Encoded, options: Options) -> Answer:
     frames = [np.ascontiguousarray(pixels) for pixels in shown.frames]
     names = [digest(pixels) for pixels in frames]
     return {"names": names}, [np.array(shown.times_s, np.float64), *frames]
+
+
+def embeddings(encoded: Encoded, options: Options) -> Answer:
+    """[tokens, width] float32."""
+    return {}, [loaded(EmbeddingsMediaIO(max_bytes=options["max_bytes"]), encoded).media]
 
 
 def digest(pixels: NDArray[np.uint8]) -> str:

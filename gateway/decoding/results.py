@@ -11,6 +11,7 @@ from lookhear.gateway.decoding.parcel import Array, Header, ParcelError
 
 Pixels = NDArray[np.uint8]
 Samples = NDArray[np.float32]
+Rows = NDArray[np.float32]
 Stretches = list[tuple[int, int]]
 
 
@@ -68,6 +69,13 @@ def recording(header: Header, arrays: list[Array]) -> Recording:
     _check(found[0].dtype == np.int64 and found[0].shape[1:] == (2,), "stretches", found[0])
     speech = [(int(begin), int(end)) for begin, end in found[0]]
     return Recording(samples, speech, is_whole)
+
+
+def embeddings(header: Header, arrays: list[Array]) -> Rows:
+    """Of the job "embeddings". Raises ParcelError."""
+    rows = arrays[0]
+    _check(rows.ndim == 2 and rows.dtype == np.float32, "rows of numbers", rows)
+    return rows
 
 
 def _picture(name: object, pixels: Array) -> Picture:

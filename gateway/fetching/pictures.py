@@ -15,11 +15,11 @@ from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.decoding import results
 from lookhear.gateway.decoding.decoders import Read
 from lookhear.gateway.decoding.jobs import Encoded, Options
-from lookhear.gateway.decoding.results import Clip, Picture, Recording
+from lookhear.gateway.decoding.results import Clip, Picture, Recording, Rows
 from lookhear.gateway.fetching.fetcher import Fetcher
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.slots import Claim
-from lookhear.media.base import FetchError, MediaError
+from lookhear.media.base import FetchError, MediaError, check_bytes
 from lookhear.media.fetching.rules import FetchPolicy
 from lookhear.media.voice.stretches import FILE_CONFIG
 from lookhear.media.voice.vad import VadConfig
@@ -30,7 +30,7 @@ T = TypeVar("T")
 # time of a picture.
 RECORDING_PATIENCE = 12
 
-Kind = Literal["image", "video", "audio"]
+Kind = Literal["image", "video", "audio", "prompt_embeds"]
 
 
 @dataclass(slots=True)
@@ -140,6 +140,15 @@ class Pictures:
         encoded = Encoded(data.encode("utf-8", "replace"), "the data")
         file = AudioFile(encoded, path, self._config.max_media_bytes)
         return await self.recording(file, claim, FILE_CONFIG)
+
+    async def embeddings(self, data: str, path: str, claim: Claim) -> Rows:
+        """Embeddings in base64: [tokens, width] float32, all finite."""
+        most = self._config.max_media_bytes
+        with _told(path, "prompt_embeds"):
+            check_bytes(len(data) * 3 // 4, most + 2)  # padding counts here as if it were data
+            encoded = Encoded(data.encode("utf-8", "replace"), "the data")
+            options = {"max_bytes": most}
+            return await self._decode("embeddings", encoded, options, claim, results.embeddings)
 
     async def audio_file(self, source: bytes | tuple[str, str], claim: Claim) -> AudioFile:
         """To be transcribed, so it may be long. source: the uploaded field `file`, or (path,

@@ -84,7 +84,7 @@ SERVERS = [body for body in UNNAMED if body.startswith("lookhear serve")]
 SHELL = ["listen.sh", "ask.sh", "transcribe.sh", "chat.sh"]
 PYTHON = [
     *("camera.py", "blocking.py", "openai_file.py", "openai_chat.py", "openai_responses.py"),
-    *("openai_vectors.py", "openai_realtime.py", "anthropic_messages.py"),
+    *("openai_vectors.py", "prompt_embeds.py", "openai_realtime.py", "anthropic_messages.py"),
 ]
 SOCKETS = ["bare.py", "vllm_live.py"]
 NODE = ["certificate.sh", "install.sh", "realtime.mjs", "chat.mjs", "node.sh"]
@@ -251,7 +251,7 @@ def test_node(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def plain(folder: Path) -> Iterator[Path]:
     """The folder, its blocks pointed at a server as the document starts it."""
-    arguments = shlex.split(SERVERS[0])[2:]
+    arguments = [*shlex.split(SERVERS[0])[2:], "--enable-prompt-embeds"]  # as prompt_embeds.py has
     with ServerProcess(arguments=[*arguments, *SERVE], start_seconds=120.0) as process:
         for name, block in BLOCKS.items():
             body = block.body.replace(PLAIN, f"127.0.0.1:{process.port}")

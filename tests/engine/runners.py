@@ -11,6 +11,7 @@ from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.models import audio_chunks, audio_encoder, qwen3, vision_encoder
 from lookhear.engine.models.audio_graphs import AudioGraphs
 from lookhear.engine.models.omni_graphs import OmniGraphs
+from lookhear.engine.models.qwen3 import Qwen3ChatModel
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.vision_graphs import VisionGraphs
@@ -55,7 +56,9 @@ def paged_runner(
     parts: of a medium's embedding."""
     encoder: MediaEncoder | None = None
     if acceleration.backend is not None:
-        if isinstance(model, Qwen3AsrModel):
+        if isinstance(model, Qwen3ChatModel):
+            pass  # it sees nothing
+        elif isinstance(model, Qwen3AsrModel):
             encoder = AudioGraphs(model, acceleration)
         elif isinstance(model, Qwen3OmniModel):
             encoder = OmniGraphs(model, acceleration)

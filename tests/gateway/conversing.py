@@ -19,6 +19,7 @@ from lookhear.engine.messages import (
     ChatMessage,
     DropPicture,
     DropRecording,
+    EmbeddingsPart,
     HoldPicture,
     HoldRecording,
     ImagePart,
@@ -250,7 +251,7 @@ def readable(messages: list[ChatMessage]) -> list[tuple[str, ...]]:
 
 def _word(part: Part) -> str:
     match part:
-        case AudioPart(name):
+        case AudioPart(name) | EmbeddingsPart(name):
             return f"({name})"
         case TextPart(text):
             return text

@@ -28,7 +28,9 @@ from lookhear.engine.messages import (
     ChosenToken,
     DropPicture,
     DropRecording,
+    EmbeddingsPart,
     Event,
+    HoldEmbeddings,
     HoldPicture,
     HoldRecording,
     ImagePart,
@@ -57,7 +59,7 @@ PATCH = 32  # pixels, both ways, that are one token
 
 Pixels = NDArray[np.uint8]
 Samples = NDArray[np.float32]
-Held = HoldPicture | DropPicture | HoldRecording | DropRecording
+Held = HoldPicture | DropPicture | HoldRecording | DropRecording | HoldEmbeddings
 ChatRequest = Held | ReadAhead | StartAnswer | CancelAnswer
 
 
@@ -67,7 +69,10 @@ def picture_tokens(pixels: Pixels) -> int:
 
 
 def reply(
-    messages: list[ChatMessage], held: dict[str, Pixels], recordings: dict[str, Samples]
+    messages: list[ChatMessage],
+    held: dict[str, Pixels],
+    recordings: dict[str, Samples],
+    embeddings: dict[str, Samples],
 ) -> str:
     """What the fake answers: all media with their sizes, and the last text."""
     words: list[str] = []
@@ -82,10 +87,12 @@ def reply(
                 words.append(f"video {len(part.pictures)} x {size(held[part.pictures[0]])},")
             case AudioPart():
                 words.append(f"recording {len(recordings[part.recording]) / SAMPLE_RATE:.1f}s,")
+            case EmbeddingsPart():
+                words.append(f"embeddings {size(embeddings[part.embeddings])},")
     return " ".join([*words, "you said", text])
 
 
-def size(pixels: Pixels) -> str:
+def size(pixels: Pixels | Samples) -> str:
     return f"{pixels.shape[1]}x{pixels.shape[0]}"
 
 
@@ -112,6 +119,7 @@ class FakeChat:
     hold: bool = False
     pictures: dict[tuple[str, str], Pixels] = field(default_factory=dict)
     recordings: dict[tuple[str, str], Samples] = field(default_factory=dict)
+    embeddings: dict[tuple[str, str], Samples] = field(default_factory=dict)
     answers: dict[tuple[str, str], FakeAnswer] = field(default_factory=dict)
     held: list[HoldPicture] = field(default_factory=list)
     started: list[StartAnswer] = field(default_factory=list)
@@ -164,6 +172,9 @@ class FakeChat:
                 self.recordings[session, name] = samples
             case DropRecording(session, _, name):
                 del self.recordings[session, name]
+            case HoldEmbeddings(session, _, name, rows):
+                assert rows.dtype == np.float32 and rows.ndim == 2
+                self.embeddings[session, name] = rows
             case ReadAhead():
                 self.read_ahead.append(message)
             case StartAnswer(session, name):
@@ -177,6 +188,7 @@ class FakeChat:
     def forget(self, session: str) -> None:
         self.pictures = {key: p for key, p in self.pictures.items() if key[0] != session}
         self.recordings = {key: r for key, r in self.recordings.items() if key[0] != session}
+        self.embeddings = {key: e for key, e in self.embeddings.items() if key[0] != session}
         self._seen = {key for key in self._seen if key[0] != session}
         self.answers = {key: a for key, a in self.answers.items() if key[0] != session}
 
@@ -187,6 +199,7 @@ class FakeChat:
         sessions = {session for session, _ in lost}
         self.pictures = {key: p for key, p in self.pictures.items() if key[0] not in sessions}
         self.recordings = {k: r for k, r in self.recordings.items() if k[0] not in sessions}
+        self.embeddings = {k: e for k, e in self.embeddings.items() if k[0] not in sessions}
         return sessions
 
     def _start(self, start: StartAnswer) -> None:
@@ -211,6 +224,9 @@ class FakeChat:
                     heard = len(self.recordings[start.session, part.recording])
                     audio += heard * HEARD // SAMPLE_RATE
                     prompt += heard * HEARD // SAMPLE_RATE
+                    continue
+                if isinstance(part, EmbeddingsPart):
+                    prompt += len(self.embeddings[start.session, part.embeddings])
                     continue
                 names = [part.picture] if isinstance(part, ImagePart) else part.pictures
                 assert names
@@ -247,7 +263,8 @@ class FakeChat:
         held = {name: p for (owner, name), p in self.pictures.items() if owner == session}
         thought = words_of(THOUGHT) if settings.template.get("enable_thinking") else []
         recordings = {name: r for (of, name), r in self.recordings.items() if of == session}
-        text, calls = reply(start.messages, held, recordings), list[str]()
+        given = {name: e for (of, name), e in self.embeddings.items() if of == session}
+        text, calls = reply(start.messages, held, recordings, given), list[str]()
         if settings.tools:
             text, found, rest = text.partition("call ")
             calls = rest.split(" & ") if found else []

@@ -36,6 +36,7 @@ from lookhear.engine.messages import (
     FileDiarised,
     FileProgress,
     FileTranscribed,
+    HoldEmbeddings,
     HoldPicture,
     HoldRecording,
     LiveLoad,
@@ -207,6 +208,7 @@ class FakeEngine:
                 | DropPicture()
                 | HoldRecording()
                 | DropRecording()
+                | HoldEmbeddings()
                 | ReadAhead()
                 | CancelAnswer()
             ):

@@ -12,6 +12,7 @@ import torch
 
 from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.chat.desk import ChatDesk
+from lookhear.engine.chat.embeddings import EmbeddingsStore
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.pictures import HeldPictures
 from lookhear.engine.chat.prompt import ChatPrompter
@@ -141,16 +142,19 @@ def chat_parts(
         num_blocks=blocks,
         max_context=context,
         encoder_bytes=ENCODER_CACHE_BYTES,
-        media_parts=media_parts,
+        media_parts=max(1, media_parts) if config.enable_prompt_embeds else media_parts,
         media_encoder=graphs(acceleration) if graphs and acceleration.backend else None,
         acceleration=acceleration,
         adapters=adapters,
     )
     tokenizer = tokenizer or QwenTokenizer.from_folder(folder)
     template = template or ChatTemplate.from_folder(folder)
-    prompter = ChatPrompter(tokenizer, template, pictures, context, recordings)
+    embeddings = EmbeddingsStore(decoder.dims.width) if config.enable_prompt_embeds else None
+    prompter = ChatPrompter(tokenizer, template, pictures, context, recordings, embeddings)
     modules = SentenceModules.from_folder(folder)
     pooling, lacks = pooling_desk(config, prompter, decoder, modules, adapters)
+    if embeddings is None:
+        lacks = (*lacks, "prompt_embeds")
     parts = Parts(
         desk=pooling,
         runner=runner,

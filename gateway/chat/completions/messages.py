@@ -23,7 +23,7 @@ ROLES = {
     "tool": "tool",
 }
 MAX_CALLS = 128  # of one message
-TYPES = ("text", "image_url", "video_url", "audio_url", "input_audio")
+TYPES = ("text", "image_url", "video_url", "audio_url", "input_audio", "prompt_embeds")
 
 POINTERS: dict[str, Kind] = {"image_url": "image", "video_url": "video", "audio_url": "audio"}
 
@@ -130,6 +130,9 @@ def _part(part: object, path: str, role: str) -> TextPart | Pointer:
         raise wrong(f"{path}.type", f"one of {', '.join(TYPES)}", shown(type))
     if type == "text":
         return TextPart(text_of(part, "text", path))
+    if type == "prompt_embeds":  # they stand for a text, whoever says it
+        data = text_of(part, "data", path)
+        return Pointer("prompt_embeds", data, path, f"{path}.data", is_base64=True)
     if role != "user":
         raise wrong(f"{path}.type", f'"text" in a message of the {role}', shown(type))
     if type == "input_audio":

@@ -40,6 +40,7 @@ ABSENT: Absent = {
     "audio": ((None,), "this server answers in text only"),
     "prediction": ((None,), "this server takes no predicted outputs"),
     "web_search_options": ((None,), "this server does not search the web"),
+    "prompt_embeds": ((None,), "embeddings are parts of messages: type prompt_embeds with data"),
     "prompt_logprobs": ((None,), "this server has log probabilities of answers only"),
     "use_beam_search": ((None, False), "this server samples, it has no beams"),
 }

@@ -10,7 +10,13 @@ import pytest
 
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.prompt import ChatPrompter
-from lookhear.engine.chat.template import DEFAULT, ChatTemplate, TemplateText, UserText
+from lookhear.engine.chat.template import (
+    DEFAULT,
+    ChatTemplate,
+    Piece,
+    UserEmbeddings,
+    UserText,
+)
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import AnswerSettings, ChatMessage, TextPart
@@ -31,8 +37,8 @@ def template(source: str = DEFAULT) -> ChatTemplate:
     return ChatTemplate(source, {"eos_token": "<|im_end|>"}, Path("chat_template.jinja"))
 
 
-def joined(pieces: list[TemplateText | UserText]) -> str:
-    return "".join(piece.text for piece in pieces)
+def joined(pieces: list[Piece]) -> str:
+    return "".join(p.text for p in pieces if not isinstance(p, UserEmbeddings))
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from lookhear.engine.chat.template import ChatTemplate, UserText
 from lookhear.engine.messages import ChatMessage, TextPart, Tool, ToolCall
+from tests.engine.chat.test_template import joined
 
 # As Qwen3's and Qwen2.5's write them, each in its way.
 QWEN = """\
@@ -86,7 +87,7 @@ def test_tools_are_rendered_as_transformers_does(
     template = ChatTemplate(source, {}, Path("chat_template.jinja"))
     tool = Tool("f", description, json.dumps(CITY))
     pieces = template.render(ours, tools=[tool])
-    assert "".join(piece.text for piece in pieces) == expected
+    assert joined(pieces) == expected
     # What clients wrote is never the template's, whose special tokens are special.
     users = "".join(piece.text for piece in pieces if isinstance(piece, UserText))
     spelt = json.dumps(description, ensure_ascii=False)[1:-1]
@@ -101,13 +102,13 @@ def test_a_template_that_knows_no_tools_tells_them_in_plain_text() -> None:
         ChatMessage("assistant", [], [ToolCall("c", "f", '{"a": 1}')]),
         ChatMessage("tool", [TextPart("done")], call="c"),
     ]
-    text = "".join(p.text for p in template.render(messages, tools=[Tool("f", "goes", "{}")]))
+    text = joined(template.render(messages, tools=[Tool("f", "goes", "{}")]))
     assert text.startswith("[system]You can call tools.") and '"description": "goes"' in text
     assert text.endswith(
         '[user]Go[assistant]<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
         "[user]<tool_response>\ndone\n</tool_response>"
     )
     told = [ChatMessage("system", [TextPart("Be kind.")]), *messages]
-    text = "".join(p.text for p in template.render(told, tools=[Tool("f", "goes", "{}")]))
+    text = joined(template.render(told, tools=[Tool("f", "goes", "{}")]))
     assert text.startswith("[system]Be kind.") and "You can call tools." in text
     assert text.count("[system]") == 1

@@ -17,9 +17,11 @@ from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.graphs import Fields, Graphs, row_buckets
 from lookhear.engine.device.staging import PinnedStaging
 from lookhear.engine.models.audio_graphs import CHUNKS, AudioGraphs
+from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.paged.passes import PREFILL_BUCKETS
+from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.runner import WhisperRunner
@@ -37,6 +39,7 @@ from tests.engine.traces import (
     sound,
     whisper_trace,
 )
+from tools.random_checkpoints.qwen3 import build_random_qwen3
 from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
 from tools.random_checkpoints.whisper import build_random_whisper
 
@@ -255,6 +258,43 @@ def test_pictures_positions_and_deepstack_go_through_graphs(
         runner = paged_runner(model, recorded(), parts=parts)
         played = play(runner, visits, max_rows=ROWS, token_budget=budget)
         assert_same(played, expected)
+        assert runner.stats()["eager_passes"] == 0
+
+
+def given(width: int, seed: int, count: int) -> tuple[int, Medium]:
+    """Embeddings of a client's, and the token they stand for."""
+    rows = np.random.default_rng(seed).normal(size=(count, width))
+    return 7, Medium.given(rows.astype(np.float32))
+
+
+@pytest.mark.parametrize("sees", [False, True])
+def test_embeddings_of_clients_go_through_graphs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sees: bool
+) -> None:
+    model: Qwen3VLModel | Qwen3ChatModel
+    parts = 1
+    if sees:
+        build_random_qwen3_vl(tmp_path, seed=5)
+        model = Qwen3VLModel.from_folder(tmp_path)
+        parts += len(model.encoder.dims.deepstack)
+    else:
+        build_random_qwen3(tmp_path, seed=5)
+        model = Qwen3ChatModel(Qwen3Model.from_folder(tmp_path), ())
+    width = model.decoder.dims.width
+    visits = []
+    for i, counts in enumerate([[3], [20, 2], [], [17]]):
+        media = [given(width, 10 * i + j, count) for j, count in enumerate(counts)]
+        if isinstance(model, Qwen3VLModel):
+            media.append(picture(model, i, 3, 2 + i))
+        request = paged_request(model, f"r{i}", i, before=4 + 9 * i, media=media)
+        visits.append(Visit(f"r{i}", once(request), comes=2 * i))
+    make_opaque(monkeypatch, *MODELS)
+    for budget in (512, 19):  # the second cuts them in two
+        expected = play(
+            paged_runner(model, parts=parts), visits, max_rows=ROWS, token_budget=budget
+        )
+        runner = paged_runner(model, recorded(), parts=parts)
+        assert_same(play(runner, visits, max_rows=ROWS, token_budget=budget), expected)
         assert runner.stats()["eager_passes"] == 0
 
 
