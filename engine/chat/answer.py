@@ -55,7 +55,7 @@ class ChatAnswer(Streamer):
     ) -> None:
         self._key = key
         self._message = message
-        self._prompt = prompt
+        self.prompt = prompt
         self._sampling = sampling
         self._tokenizer = tokenizer
         self._grammar = grammar
@@ -74,14 +74,14 @@ class ChatAnswer(Streamer):
         self._num_calls = 0
 
     def wants_request(self) -> bool:
-        """Once."""
-        return not self._has_request and not self.is_done
+        """Once, when all its media can be read."""
+        return not (self._has_request or self.is_done or self.prompt.awaited)
 
     def cost(self) -> Cost:
         """Of the whole answer: its media, its prompt and all that it may say."""
         return Cost(
-            encoder=self._prompt.num_encoded,
-            tokens=len(self._prompt.tokens) + self._sampling.max_tokens,
+            encoder=self.prompt.num_encoded,
+            tokens=len(self.prompt.tokens) + self._sampling.max_tokens,
         )
 
     def make_request(self) -> PagedRequest:
@@ -90,8 +90,8 @@ class ChatAnswer(Streamer):
         return PagedRequest(
             key=self._key,
             priority=Priority.LIVE,
-            tokens=tuple(self._prompt.tokens),
-            media=tuple(self._prompt.media),
+            tokens=tuple(self.prompt.tokens),
+            media=tuple(self.prompt.media),
             max_new_tokens=self._sampling.max_tokens,
             sampling=self._sampling,
             guard_loops=False,
@@ -121,7 +121,7 @@ class ChatAnswer(Streamer):
 
     def _start(self, sequence: PagedSequence) -> Event:
         self._has_started = True
-        prompt = self._prompt
+        prompt = self.prompt
         self._usage = AnswerUsage(
             prompt=len(prompt.tokens),
             cached=sequence.num_cached,
@@ -238,8 +238,8 @@ class PromptReader:
         self._next, self._adapter = prompt, adapter
 
     def wants_request(self) -> bool:
-        """Whether there is a beginning that was not read."""
-        return self._next is not None
+        """Whether there is a beginning that was not read, and can be."""
+        return self._next is not None and not self._next.awaited
 
     def cost(self) -> Cost:
         """Of the newest beginning."""

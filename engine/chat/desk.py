@@ -7,6 +7,7 @@ from lookhear.engine.chat.answer import ChatAnswer, PromptReader
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.pictures import PartError
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
+from lookhear.engine.chat.remote_tower import RemoteTower
 from lookhear.engine.chat.tool_rules import call_rules
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.desks import refused
@@ -44,7 +45,8 @@ ROLES = ("system", "user", "assistant", "tool")
 class ChatDesk:
     """name: the model's on the wire. end_tokens, vocab: of the checkpoint. max_answer: tokens of an
     answer whose client names no limit, at most. max_answers: at once, over all sessions. adapters:
-    that an answer may ask for with the model's name."""
+    that an answer may ask for with the model's name. tower: of a model whose media are encoded
+    elsewhere."""
 
     def __init__(
         self,
@@ -57,7 +59,9 @@ class ChatDesk:
         max_answer: int,
         max_answers: int,
         adapters: Adapters | None = None,
+        tower: RemoteTower | None = None,
     ) -> None:
+        self._tower = tower
         self._adapters = adapters
         self._name = name
         self._prompter = prompter
@@ -95,7 +99,7 @@ class ChatDesk:
             case CancelAnswer(session, answer):
                 core.drop(f"{session}/{answer}")
             case ReadAhead():
-                self._read_ahead(message, core)
+                return self._read_ahead(message, core)
             case _:
                 return refused(message, f"{self._name} chats")
         return []
@@ -134,8 +138,9 @@ class ChatDesk:
             place = error.place if isinstance(error, PartError) else (None, None)
             failed = AnswerFailed(message.session, message.answer, error.code, str(error), *place)
             return [failed]
+        asked = [] if self._tower is None else self._tower.complete(key, owner.prompt)
         core.add(key, Priority.LIVE, owner, message.session)
-        return []
+        return asked
 
     def _answer(self, key: str, message: StartAnswer) -> ChatAnswer:
         settings, prompter = message.settings, self._prompter
@@ -235,21 +240,23 @@ class ChatDesk:
                     text = f"expected media in messages of users, got one of {message.role}"
                     raise PartError("invalid_value", text, (i, k))
 
-    def _read_ahead(self, message: ReadAhead, core: EngineCore) -> None:
+    def _read_ahead(self, message: ReadAhead, core: EngineCore) -> list[Event]:
         key = f"{message.session}//ahead"
         try:
             adapter = self._adapters.of(message.model) if self._adapters else None
             self._check(message.messages)
             prompt = self._prompter.beginning(message.session, message.messages, message.tools)
         except RequestError:
-            return  # the question itself will say what is wrong
+            return []  # the question itself will say what is wrong
         if not prompt.tokens or len(prompt.tokens) >= self._prompter.max_tokens:
-            return
+            return []
+        asked = [] if self._tower is None else self._tower.complete(key, prompt)
         owner = core.owner(key)
         if not isinstance(owner, PromptReader):
             owner = PromptReader(key)
             core.add(key, Priority.BATCH, owner, message.session)
         owner.read(prompt, adapter)
+        return asked
 
 
 def _form(settings: AnswerSettings) -> Form | None:

@@ -21,6 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lookhear.engine.chat.embeddings import EmbeddingsStore
 from lookhear.engine.chat.pictures import HeldPictures, PartMedia, Place
 from lookhear.engine.chat.recordings import AUDIO_PAD, RecordingStore
@@ -63,12 +66,20 @@ class Gap:
 class ChatPrompt:
     """tokens: all of them. media: (first placeholder's place in tokens, medium), in order.
     placeholders: how many are among them, by kind. is_thinking: the template has opened the model's
-    thinking."""
+    thinking. awaited: digests of media whose embeddings are made elsewhere, and are not here."""
 
     tokens: list[int] = field(default_factory=list)
     media: list[tuple[int, Medium]] = field(default_factory=list)
     placeholders: Counter[str] = field(default_factory=Counter)
     is_thinking: bool = False
+    awaited: set[bytes] = field(default_factory=set)
+
+    def put(self, digest: bytes, rows: NDArray[np.float32]) -> None:
+        """The embeddings of a medium, wherever it stands. rows: [num_tokens, several widths]."""
+        self.awaited.discard(digest)
+        for i, (start, medium) in enumerate(self.media):
+            if medium.digest == digest and not medium.is_given:
+                self.media[i] = start, medium._replace(features=rows, is_given=True)
 
     @property
     def num_encoded(self) -> int:

@@ -14,9 +14,12 @@ from lookhear.engine.client.state import EngineState
 from lookhear.engine.client.supervisor import keep_alive
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.messages import (
+    EncodeMedium,
+    EncodingFailed,
     EngineFailed,
     Event,
     LiveLoad,
+    MediumEncoded,
     ModelCard,
     Pong,
     Ready,
@@ -100,7 +103,7 @@ class Fleet:
             self._on_progress = None  # a restart is told in the log
 
     async def _load_pool(self, pool: Pool) -> None:
-        first, *others = pool.replicas
+        first, *others = pool.engines
         await self._first_start(first)
         pool.follow_first()
         await asyncio.gather(*map(self._first_start, others))
@@ -129,6 +132,8 @@ class Fleet:
 
     async def close(self) -> None:
         """End all engines and wait for them."""
+        for pool in self.pools.values():
+            pool.encoders.close()
         for replica in list(self._closing):
             self._end(replica)
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -211,13 +216,13 @@ class Fleet:
     @property
     def pids(self) -> dict[str, int | None]:
         """Process id by the engine's label."""
-        return {r.label: r.pid for pool in self.pools.values() for r in pool.replicas}
+        return {r.label: r.pid for pool in self.pools.values() for r in pool.engines}
 
     # --- events ----------------------------------------------------------------------------------
 
     def _pool_of(self, replica: Replica) -> Pool | None:
         """None: it was told to end."""
-        return next((pool for pool in self.pools.values() if replica in pool.replicas), None)
+        return next((pool for pool in self.pools.values() if replica in pool.engines), None)
 
     def _on_event(self, replica: Replica, event: Event) -> None:
         pool = self._pool_of(replica)
@@ -227,6 +232,8 @@ class Fleet:
             case Starting():
                 if self._on_progress is not None:
                     self._on_progress(replica.label, event)
+            case Ready(models) if replica in pool.encoders.replicas:
+                pool.encoders.came_up(models[0])
             case Ready(models):
                 # One that chose its model is called as that from now on.
                 self.pools = {pool.name: pool for pool in self.pools.values()}
@@ -234,8 +241,15 @@ class Fleet:
                 self._on_change(pool)
             case Pong():
                 pool.said(replica, event)
+                pool.encoders.look()
                 self._on_change(pool)
                 self._scale(pool)
+            case EncodeMedium():
+                pool.encoders.ask(replica, event)
+            case MediumEncoded() | EncodingFailed():
+                pool.encoders.take(event)
+            case RequestDone() if replica in pool.encoders.replicas:
+                pass  # a part of a request, which will be told of
             case RequestDone():
                 self.on_request(pool.name, event)
             case _:
@@ -247,5 +261,9 @@ class Fleet:
             return
         log.error("engine of %s ended with status %d; starting it again", replica.label, status)
         pool.died(replica)
+        if replica in pool.encoders.replicas:
+            pool.encoders.lose(replica)
+            return
+        pool.encoders.forget(replica)
         ended = f"the engine of {pool.name} ended unexpectedly"
         self._on_death(pool, replica, replica.failure or EngineFailed("engine_died", ended))

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from lookhear.engine.client.encoders import Encoders
 from lookhear.engine.client.errors import EngineUnavailable
 from lookhear.engine.client.places import Places
 from lookhear.engine.client.replica import Replica
@@ -20,8 +21,8 @@ T = TypeVar("T")
 
 
 class Pool:
-    """replicas: the first is loaded before the others, which load what it chose. scaling: how many
-    there are to be, where that may change. card: of the model, once it was ready."""
+    """replicas: the first is loaded before the others, which load what it chose. encoders: beside
+    them, where they are apart. scaling: how many there are to be, where that may change."""
 
     def __init__(self, config: EngineConfig, make: Callable[[EngineConfig], Replica]) -> None:
         """config: several devices, parted by commas, are dealt out in turn, to the engines of all
@@ -31,9 +32,12 @@ class Pool:
         self.scaling = Scaling(config.replicas, most) if config.can_grow else None
         self.replicas: list[Replica] = []
         self.retiring: dict[Replica, float] = {}  # get nobody new, and end; since when
+        self.encoders = Encoders(config.name, config.recover_seconds)
         for _ in range(config.replicas):
             self.add()
-        self.card: ModelCard | None = None
+        for number in range(1, config.encoders + 1):
+            self._add_encoder(number)
+        self._own: ModelCard | None = None
         self.adapters: dict[str, str] = {}  # folders by name, of all engines
         self.recover_seconds = config.recover_seconds
         self.stats: dict[Replica, Pong] = {}
@@ -54,13 +58,46 @@ class Pool:
                 config,
                 model=self.replicas[0].config.model if self.replicas else config.model,
                 device=devices[(number - 1) % len(devices)],
-                replicas=-(-most * config.workers // len(devices)),
+                replicas=self._share,
                 max_replicas=0,
+                encoders=0,
+                role="language" if config.encoders else "",
             )
         )
         replica.number = number
         self.replicas.append(replica)
         return replica
+
+    @property
+    def _share(self) -> int:
+        """How many engines are on a device, at most."""
+        config = self._config
+        most = max(config.replicas, config.max_replicas) + config.encoders
+        return -(-most * config.workers // len(config.device.split(",")))
+
+    def _add_encoder(self, number: int) -> None:
+        """On the devices behind those of the replicas, in the same turn."""
+        config = self._config
+        devices = config.device.split(",")
+        number += config.encoders * (config.worker - 1)
+        behind = max(config.replicas, config.max_replicas) * config.workers + number - 1
+        replica = self._make(
+            dataclasses.replace(
+                config,
+                device=devices[behind % len(devices)],
+                replicas=self._share,
+                max_replicas=0,
+                encoders=0,
+                role="encoder",
+            )
+        )
+        replica.number = number
+        self.encoders.replicas.append(replica)
+
+    @property
+    def engines(self) -> list[Replica]:
+        """All processes of the model, its encoders behind the others."""
+        return [*self.replicas, *self.encoders.replicas]
 
     def retire(self, now: float) -> Replica:
         """One less: one that is not up, else that with the fewest sessions, else the youngest. The
@@ -88,6 +125,14 @@ class Pool:
         return self.replicas[0].config.name
 
     @property
+    def card(self) -> ModelCard | None:
+        """Of the model as a whole."""
+        card, apart = self._own, self.encoders.parameters
+        if card is None or not apart:
+            return card
+        return dataclasses.replace(card, parameters=card.parameters + apart)
+
+    @property
     def cards(self) -> list[ModelCard]:
         """Of its adapters, each a model for who asks."""
         if self.card is None:
@@ -97,7 +142,7 @@ class Pool:
 
     def follow_first(self) -> None:
         """The others load what the first one chose."""
-        first, *others = self.replicas
+        first, *others = self.engines
         for replica in others:
             replica.config = dataclasses.replace(replica.config, model=first.config.model)
 
@@ -142,16 +187,17 @@ class Pool:
     @property
     def states(self) -> list[EngineState]:
         """In their order."""
-        return [self._state(replica) for replica in self.replicas]
+        return [self._state(replica) for replica in self.engines]
 
     def _state(self, replica: Replica) -> EngineState:
+        is_encoder = replica in self.encoders.replicas
         if replica.ready is not None:
             state = Availability.READY if replica.is_up else Availability.NOT_ANSWERING
-            return EngineState(self.name, state, "", 1.0, replica.number)
+            return EngineState(self.name, state, "", 1.0, replica.number, is_encoder)
         is_first = replica.status is None  # none of its processes has ended
         state = Availability.LOADING if is_first else Availability.RESTARTING
         now = replica.starting
-        return EngineState(self.name, state, now.stage, now.fraction, replica.number)
+        return EngineState(self.name, state, now.stage, now.fraction, replica.number, is_encoder)
 
     # --- what happens ----------------------------------------------------------------------------
 
@@ -184,8 +230,8 @@ class Pool:
 
     def came_up(self, replica: Replica, card: ModelCard) -> None:
         """It is loaded. The first one's card says why it was chosen."""
-        if self.card is None or replica is self.replicas[0]:
-            self.card = card
+        if self._own is None or replica is self.replicas[0]:
+            self._own = card
         for name, folder in self.adapters.items():
             replica.send(LoadAdapter("again", self.name, name, folder))
         self._changed.set()

@@ -116,8 +116,8 @@ class Replica:
 
     @property
     def label(self) -> str:
-        """Its model's name, and which of its replicas it is."""
-        return labelled(self.config.name, self.number)
+        """Its model's name, and which of its engines it is."""
+        return labelled(self.config.name, self.number, self.config.role == "encoder")
 
     @property
     def is_running(self) -> bool:

@@ -19,18 +19,19 @@ class Availability(StrEnum):
 class EngineState:
     """How one engine of a model is. stage: what a start is doing, in words, "" if ready. progress:
     the share of the stage that is done, 0 to 1. replica: which of the model's engines, from 1, over
-    all workers."""
+    all workers; is_encoder: of those that are its encoder alone."""
 
     model: str
     state: Availability
     stage: str
     progress: float
     replica: int = 1
+    is_encoder: bool = False
 
     @property
     def label(self) -> str:
         """A name of this engine alone."""
-        return labelled(self.model, self.replica)
+        return labelled(self.model, self.replica, self.is_encoder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Recovery:
     forgotten_seconds: float = 0.0
 
 
-def labelled(model: str, replica: int) -> str:
+def labelled(model: str, replica: int, is_encoder: bool = False) -> str:
     """The first is called as its model."""
+    if is_encoder:
+        return f"{model}#encoder-{replica}"
     return model if replica == 1 else f"{model}#{replica}"

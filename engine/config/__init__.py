@@ -43,6 +43,11 @@ class EngineConfig:
     # many share its device.
     replicas: int = 1
     max_replicas: int = 0  # as many as speakers need, up to this; 0: no more than `replicas`
+    # Engines of a model beside them that have its encoder alone; then the replicas have all else.
+    encoders: int = 0
+    # Which part of the model this engine has, where encoders are apart: "encoder" or "language";
+    # "": all of it.
+    role: str = ""
     # Gateway processes on one port, each with engines of its own; whose this one is, from 1.
     workers: int = 1
     worker: int = 1
@@ -123,6 +128,8 @@ class EngineConfig:
                 self.max_replicas == 0 or within(self.replicas, self.max_replicas, 64),
                 f"0, or replicas ({self.replicas}) to 64",
             ),
+            ("encoders", within(0, self.encoders, 64), "0 to 64"),
+            ("role", self.role in ("", "encoder", "language"), "encoder, language or nothing"),
             ("workers", within(1, self.workers, 64), "1 to 64"),
             ("worker", within(1, self.worker, self.workers), f"1 to {self.workers}"),
             ("threads", self.threads >= 0, "0 or more"),

@@ -13,6 +13,7 @@ import torch
 from lookhear.engine.admission.admission import Admission
 from lookhear.engine.checkpoints.choice import choose_checkpoint
 from lookhear.engine.checkpoints.hub import resolve_checkpoint
+from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.checkpoints.packages import Progress
 from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import AUTO_MODEL, EngineConfig
@@ -20,6 +21,7 @@ from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.scheduler import Scheduler
 from lookhear.engine.families.family import Family, check_cache, weight_bytes
 from lookhear.engine.families.parts.capacity import card_memory, check_room, fitted
+from lookhear.engine.families.registry import families as registered
 from lookhear.engine.families.registry import family_of
 from lookhear.engine.messages import ModelCard
 
@@ -62,7 +64,9 @@ def build_core(
         config = replace(config, model=choice.name)
     else:
         folder = resolve_checkpoint(config.model, progress)
-    family, architecture = family_of(folder, families)
+    known = registered() if families is None else families
+    family, architecture = family_of(folder, known)
+    _check_role(config, family, known)
     if config.aligner and family.takes_aligner:
         config = replace(config, aligner=str(resolve_checkpoint(config.aligner, progress)))
     elif config.aligner:
@@ -71,7 +75,8 @@ def build_core(
         config = _with_drafts(config, family, progress)
     memory = card_memory(device)
     check_cache(config, family, device)
-    weights = 0 if memory is None else weight_bytes(folder, config.dtype, device, family.unread)
+    unread = (*family.unread, *family.apart.get(config.role, ()))
+    weights = 0 if memory is None else weight_bytes(folder, config.dtype, device, unread)
     check_room(folder, weights, memory)
     config = fitted(config, memory, family.card_rows, weights)
     parts = family.build(
@@ -117,6 +122,15 @@ def build_core(
     core = EngineCore(parts.desk, parts.runner, scheduler, overlap=config.overlap or 0)
     dtype = str(parts.dtype).removeprefix("torch.")
     return Built(core, card, config, device, dtype, parts.admission)
+
+
+def _check_role(config: EngineConfig, family: Family, known: Sequence[Family]) -> None:
+    """Raises `CheckpointError` where a part of the model is asked for that has none."""
+    if config.role and config.role not in family.apart:
+        having = ", ".join(each.name for each in known if each.apart) or "none here"
+        raise CheckpointError(
+            f"encoders: expected a model whose encoder can be apart ({having}), got a {family.name}"
+        )
 
 
 def _with_drafts(config: EngineConfig, family: Family, progress: Progress) -> EngineConfig:

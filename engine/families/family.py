@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -74,6 +74,8 @@ class Family:
     rounds_cache: bool = False  # whether its keys and values may be in float8
     drafted_by: tuple[str, ...] = ()  # architectures of models that may draft for it, config.draft
     unread: tuple[str, ...] = ()  # what the names of weights begin with that are not loaded
+    # Of one whose encoder may be apart (config.encoders): by role, what that does not load either.
+    apart: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def abilities_of(self, parts: Parts) -> list[str]:
         """What one of its checkpoints can do."""

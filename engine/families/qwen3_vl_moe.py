@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lookhear.engine.encoding.qwen3_vl import APART
 from lookhear.engine.families import qwen3_vl
 from lookhear.engine.families.family import Family
 from lookhear.engine.families.parts.chat import DRAFTED_BY
@@ -13,4 +14,5 @@ FAMILY = Family(
     rounds_cache=True,
     abilities=("chat", "image", "video", "embed", "score", "adapters", "prompt_embeds"),
     drafted_by=DRAFTED_BY,
+    apart=APART,
 )

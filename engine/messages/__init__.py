@@ -52,6 +52,7 @@ from lookhear.engine.messages.control import (
     Shutdown,
     Starting,
 )
+from lookhear.engine.messages.encoding import EncodeMedium, EncodingFailed, MediumEncoded
 from lookhear.engine.messages.pooling import (
     Pooled,
     PoolingFailed,
@@ -116,6 +117,9 @@ Message = (
     | StartAnswer
     | CancelAnswer
     | StartPooling
+    | EncodeMedium
+    | MediumEncoded
+    | EncodingFailed
     | LoadAdapter
     | UnloadAdapter
     | Ping
@@ -160,6 +164,9 @@ Event = (
     | AnswerFailed
     | Pooled
     | PoolingFailed
+    | EncodeMedium
+    | MediumEncoded
+    | EncodingFailed
     | AdapterLoaded
     | AdapterFailed
     | EngineFailed

@@ -33,7 +33,7 @@ from lookhear.engine.models.vision_weights import VisionDims, read_vision_weight
 from lookhear.engine.paged.mrope import Grid, PromptPositions
 from lookhear.engine.paged.request import Medium
 
-BODY, TOWER = "model.language_model", "model.visual"  # names in the checkpoint
+BODY, TOWER, HEAD = "model.language_model", "model.visual", "lm_head"  # names in the checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ class Qwen3VLModel:
         source = WeightSource(reader, encoder_dtype)
         with torch.inference_mode():
             vision_weights = read_vision_weights(source, vision_dims, TOWER)
-            writes = decoder_dims.tied_head or "lm_head.weight" in reader
-            head = "lm_head" if writes else None
+            writes = decoder_dims.tied_head or f"{HEAD}.weight" in reader
+            head = HEAD if writes else None
             weights = read_weights(
                 reader,
                 decoder_dims,
@@ -144,24 +144,20 @@ class Qwen3VLModel:
     def medium(self, pixels: Any) -> Medium:
         """An image or a temporal slice of a video, as `VisionEncoder.encode` takes it (float32,
         numpy), with the number of its placeholders."""
-        height, width = self._grid(pixels.shape)
-        return Medium.of(pixels, height * width, (height, width))
+        return picture_medium(self.encoder.dims, pixels)
 
     def positions(
         self, num_tokens: int, media: Sequence[tuple[int, Medium]] = ()
     ) -> PromptPositions:
         """Of a prompt of so many tokens; media: (first placeholder's place, medium), in order."""
-        grids = [Grid(start, *self._grid(m.features.shape), m.time) for start, m in media]
+        dims = self.encoder.dims
+        grids = [Grid(start, *_grid(dims, m.features.shape), m.time) for start, m in media]
         return PromptPositions.of(num_tokens, grids)
 
     @torch.inference_mode()
     def encode(self, media: Sequence[Medium]) -> list[Tensor]:
         """Rows of visual tokens, each medium's of itself alone: [num_tokens, parts * width]."""
-        device = self.encoder.device
-        rows = self.encoder.encode([to_device(m.features, torch.float32, device) for m in media])
-        for medium, held in zip(media, rows, strict=True):
-            assert len(held) == medium.num_tokens, (held.shape, medium.num_tokens)
-        return rows
+        return encoded(self.encoder, media)
 
     @torch.inference_mode()
     def embed(
@@ -180,7 +176,22 @@ class Qwen3VLModel:
         inputs.index_copy_(0, places, visual[:, :width].to(inputs.dtype))
         return inputs, (places, visual[:, width:])
 
-    def _grid(self, shape: Sequence[int]) -> tuple[int, int]:
-        """Tokens down and across of pixels [frames, channels, height, width]."""
-        factor = self.encoder.dims.factor
-        return shape[2] // factor, shape[3] // factor
+
+def picture_medium(dims: VisionDims, pixels: Any) -> Medium:
+    """See `Qwen3VLModel.medium`; of whichever process has the encoder."""
+    height, width = _grid(dims, pixels.shape)
+    return Medium.of(pixels, height * width, (height, width))
+
+
+def encoded(encoder: VisionEncoder, media: Sequence[Medium]) -> list[Tensor]:
+    """See `Qwen3VLModel.encode`."""
+    device = encoder.device
+    rows = encoder.encode([to_device(m.features, torch.float32, device) for m in media])
+    for medium, held in zip(media, rows, strict=True):
+        assert len(held) == medium.num_tokens, (held.shape, medium.num_tokens)
+    return rows
+
+
+def _grid(dims: VisionDims, shape: Sequence[int]) -> tuple[int, int]:
+    """Tokens down and across of pixels [frames, channels, height, width]."""
+    return shape[2] // dims.factor, shape[3] // dims.factor

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,7 +15,6 @@ from torch import Tensor
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.device.graphs import Fields, Shape
 from lookhear.engine.device.staging import Integers, to_device
-from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.models.vision_encoder import VisionEncoder
 from lookhear.engine.paged.request import Medium
 
@@ -22,10 +22,21 @@ TOKENS = (16, 64, 128, 256, 512, 1024)  # of one pass; a frame of a camera has 2
 MEDIA = 16  # of one pass
 
 
+class Seeing(Protocol):
+    """A model that sees, or its encoder alone."""
+
+    @property
+    def encoder(self) -> VisionEncoder:
+        """Pixels to rows."""
+
+    def encode(self, media: Sequence[Medium]) -> list[Tensor]:
+        """See `PagedModel.encode`."""
+
+
 class VisionGraphs:
     """Encodes media as the model does. See `MediaEncoder`."""
 
-    def __init__(self, model: Qwen3VLModel, acceleration: Acceleration) -> None:
+    def __init__(self, model: Seeing, acceleration: Acceleration) -> None:
         assert acceleration.memory is not None
         self._model = model
         self._encoder: VisionEncoder = model.encoder

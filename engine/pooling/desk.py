@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from lookhear.engine.adapters.adapters import Adapters
+from lookhear.engine.chat.remote_tower import RemoteTower
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.desks import refused
 from lookhear.engine.core.request import Priority, RequestError
@@ -32,7 +33,7 @@ KINDS = ("vector", "tokens", "score")
 
 class PoolingDesk:
     """name: the model's on the wire. at_once: units of a job under way. adapters: that a request
-    may ask for with the model's name."""
+    may ask for with the model's name. tower: of a model whose media are encoded elsewhere."""
 
     def __init__(
         self,
@@ -42,7 +43,9 @@ class PoolingDesk:
         *,
         at_once: int,
         adapters: Adapters | None = None,
+        tower: RemoteTower | None = None,
     ) -> None:
+        self._tower = tower
         self._name = name
         self._prompter = prompter
         self._reading = reading
@@ -115,18 +118,19 @@ class PoolingDesk:
         return {"pooled_prompts": core.count(PooledPrompt)}
 
     def _go_on(self, session: str, core: EngineCore) -> list[Event]:
-        job = self._jobs[session]
+        job, asked = self._jobs[session], list[Event]()
         while job.num_waiting and job.num_running < self._at_once:
             unit = job.begin()
             try:
                 prompt = job.prompt(unit)
             except RequestError as error:
-                return self._failed(session, unit, error.code, str(error))
+                return asked + self._failed(session, unit, error.code, str(error))
             key = f"{session}/{unit.side}{unit.index}"
             take, fail = partial(job.take, unit), partial(self._failed, session, unit)
             owner = PooledPrompt(key, prompt, job.pooled, job.salt, take, fail, job.adapter)
+            asked += [] if self._tower is None else self._tower.complete(key, prompt)
             core.add(key, Priority.BATCH, owner, session)
-        return []
+        return asked
 
     def _failed(self, session: str, unit: Unit, code: str, message: str) -> list[Event]:
         """The request's end; what is under way of it goes when the session does."""

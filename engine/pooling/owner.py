@@ -37,8 +37,8 @@ class PooledPrompt:
         self.is_done = False
 
     def wants_request(self) -> bool:
-        """Once."""
-        return self._prompt is not None
+        """Once, when all its media can be read."""
+        return self._prompt is not None and not self._prompt.awaited
 
     def cost(self) -> Cost:
         """Of its pictures and its tokens."""

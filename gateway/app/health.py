@@ -9,6 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from lookhear.engine.client.client import EngineState
 from lookhear.engine.messages import LiveLoad, ModelCard
 from lookhear.gateway.services.services import served, services
 
@@ -22,7 +23,7 @@ async def ready(request: Request) -> Response:
     """200 only while an engine of every model is up, in every worker: what a load balancer asks."""
     gateway = services(request)
     states, siblings = gateway.engine.states, gateway.siblings
-    several = {state.model for state in states if state.replica > 1}
+    several = {state.model for state in states if state.replica > 1 or state.is_encoder}
     status = siblings.status(gateway.status)
     workers = [{"worker": n, "status": siblings.states[n]} for n in sorted(siblings.states)]
     body = {
@@ -31,7 +32,7 @@ async def ready(request: Request) -> Response:
         "models": [
             {
                 "name": state.model,
-                **({"replica": state.replica} if state.model in several else {}),
+                **(_number(state) if state.model in several else {}),
                 "state": state.state,
                 "stage": state.stage,
                 "progress": round(state.progress, 3),
@@ -43,6 +44,10 @@ async def ready(request: Request) -> Response:
     if status == "ready":
         return JSONResponse(body)
     return JSONResponse(body, 503, {"retry-after": "1"})
+
+
+def _number(state: EngineState) -> dict[str, int]:
+    return {"encoder" if state.is_encoder else "replica": state.replica}
 
 
 def _live(load: LiveLoad | None) -> dict[str, Any]:

@@ -164,6 +164,9 @@ def serve_parser() -> argparse.ArgumentParser:
     )
     _number(add, engine, "--max-replicas", "N", "engines of a model as its speakers need them, up "
         "to so many; 0: no more than --replicas")  # fmt: skip
+    add("--encoders", action="append", default=[], metavar="[MODEL=]N", help="engines of a model, "
+        "or of the one named so, that are its encoder alone; the replicas have all else then, and "
+        "get what was seen from them (Qwen3-VL; default: none)")  # fmt: skip
     add("--ray", default=engine.ray, metavar="HOST:PORT|auto", help="run the engines on the nodes "
         "of this Ray cluster (default: on this machine)")  # fmt: skip
     _number(add, engine, "--recover-seconds", "S",
@@ -273,8 +276,12 @@ def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
             )
         models[index] = (name, model)
     given = _given(options, EngineConfig) | {"max_audio_seconds": options.max_turn_seconds}
+    encoders = _encoders(options.encoders, [name or model for name, model in models])
     configs = [
-        EngineConfig(**{**given, "model": model, "served_name": name}) for name, model in models
+        EngineConfig(
+            **{**given, "model": model, "served_name": name, "encoders": encoders[name or model]}
+        )
+        for name, model in models
     ]
     served = [config.name for config in configs]
     if AUTO_MODEL in served:  # it will be called one of these
@@ -286,6 +293,20 @@ def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
                 "NAME=MODEL gives a model another one"
             )
     return configs
+
+
+def _encoders(given: Sequence[str], names: Sequence[str]) -> dict[str, int]:
+    """How many each model has: N for all, NAME=N for one. Raises ConfigError."""
+    found = dict.fromkeys(names, 0)
+    for text in given:
+        name, _, number = text.rpartition("=")
+        if not number.isascii() or not number.isdecimal():
+            raise ConfigError(f"encoders: expected N, or MODEL=N, got {text!r}")
+        if name and name not in found:
+            known = ", ".join(map(repr, names))
+            raise ConfigError(f"encoders: expected MODEL=N of a model here ({known}), got {name!r}")
+        found |= dict.fromkeys([name] if name else names, int(number))
+    return found
 
 
 def check_aliases(config: GatewayConfig, engines: Sequence[EngineConfig]) -> None:

@@ -123,6 +123,7 @@ class Metrics:
                 ("cached_blocks", "Blocks that hold a prefix nobody is using now"),
                 ("evicted_blocks", "Cached blocks given to somebody else since its start"),
                 ("dropped_pins", "Sessions whose blocks were taken between ticks since its start"),
+                ("media_awaited", "Media that encoders apart are asked for now"),
                 ("encoder_cache_bytes", "Encoder outputs held now"),
                 ("encoder_cache_hits", "Encoder outputs found since its start"),
                 ("encoder_cache_misses", "Encoder outputs not found since its start"),
@@ -164,7 +165,8 @@ class Metrics:
             self._show(self._predicted_lag, load.lag, model)
             self._show(self._tick_cost, load.tick, model)
         for state in states:
-            own = (state.model, str(state.replica))
+            number = str(state.replica)
+            own = (state.model, f"encoder-{number}" if state.is_encoder else number)
             self._show(self.engine_ready, state.state == "ready", *own)
             if (pong := stats.get(state.label)) is None:
                 continue

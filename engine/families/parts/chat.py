@@ -17,12 +17,15 @@ from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.pictures import HeldPictures
 from lookhear.engine.chat.prompt import ChatPrompter
 from lookhear.engine.chat.recordings import RecordingStore
+from lookhear.engine.chat.remote_tower import RemoteTower
 from lookhear.engine.chat.template import ChatTemplate
 from lookhear.engine.checkpoints.loader import CheckpointError, Loading, read_json
 from lookhear.engine.checkpoints.sentence_modules import SentenceModules
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.core.core import Desk
 from lookhear.engine.core.desks import Desks
 from lookhear.engine.device.acceleration import Acceleration
+from lookhear.engine.encoding.qwen3_vl import Qwen3VLLanguage
 from lookhear.engine.families.family import (
     Parts,
     acceleration_of,
@@ -34,7 +37,7 @@ from lookhear.engine.families.family import (
 from lookhear.engine.families.parts.adapting import with_adapters
 from lookhear.engine.families.parts.capacity import num_blocks
 from lookhear.engine.families.parts.pooling import pooling_desk
-from lookhear.engine.messages import StartPooling
+from lookhear.engine.messages import EncodingFailed, MediumEncoded, StartPooling
 from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
 from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
@@ -113,7 +116,12 @@ def chat_parts(
     config: EngineConfig,
     folder: Path,
     device: str,
-    model: Qwen3ChatModel | Qwen3VLModel | Qwen3OmniModel | SmolVlmModel | VoxtralChatModel,
+    model: Qwen3ChatModel
+    | Qwen3VLModel
+    | Qwen3VLLanguage
+    | Qwen3OmniModel
+    | SmolVlmModel
+    | VoxtralChatModel,
     *,
     tokenizer: QwenTokenizer | None = None,
     template: ChatTemplate | None = None,
@@ -152,11 +160,17 @@ def chat_parts(
     embeddings = EmbeddingsStore(decoder.dims.width) if config.enable_prompt_embeds else None
     prompter = ChatPrompter(tokenizer, template, pictures, context, recordings, embeddings)
     modules = SentenceModules.from_folder(folder)
-    pooling, lacks = pooling_desk(config, prompter, decoder, modules, adapters)
+    tower = None
+    if config.role == "language":
+        tower = RemoteTower(ENCODER_CACHE_BYTES, media_parts, decoder.dims.width)
+    pooling, lacks = pooling_desk(config, prompter, decoder, modules, adapters, tower)
     if embeddings is None:
         lacks = (*lacks, "prompt_embeds")
+    beside: dict[type, Desk] = {}
+    if tower is not None:
+        beside = {MediumEncoded: tower, EncodingFailed: tower}
     parts = Parts(
-        desk=pooling,
+        desk=Desks(pooling, beside) if beside else pooling,
         runner=runner,
         num_parameters=model.num_parameters,
         dtype=linears or decoder.dtype,
@@ -175,6 +189,7 @@ def chat_parts(
         max_answer=config.max_answer_tokens,
         max_answers=config.max_answers,
         adapters=adapters,
+        tower=tower,
     )
     small = None
     if config.draft_model:
@@ -189,5 +204,5 @@ def chat_parts(
             drafter.costs = measured_costs(runner, clock, small)
         runner.drafter = drafter
 
-    desk = Desks(chat, {StartPooling: pooling})
+    desk = Desks(chat, {StartPooling: pooling, **beside})
     return with_adapters(replace(parts, desk=desk, measure=measure), adapters)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.chat.prompt import ChatPrompter
+from lookhear.engine.chat.remote_tower import RemoteTower
 from lookhear.engine.checkpoints.sentence_modules import SentenceModules
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.models.qwen3 import Qwen3Model
@@ -28,6 +29,7 @@ def pooling_desk(
     decoder: Qwen3Model,
     modules: SentenceModules | None,
     adapters: Adapters | None = None,
+    tower: RemoteTower | None = None,
 ) -> tuple[PoolingDesk, tuple[str, ...]]:
     """The desk, and what the checkpoint lacks of what such families can do. modules: of one that
     was made for vectors; its matrices are the decoder's from now on."""
@@ -52,5 +54,12 @@ def pooling_desk(
     reading = Reading(scoring, width, normalises=modules is None or modules.normalises, judge=judge)
     prompts = {} if modules is None else modules.prompts
     pooling = PoolingPrompter(prompter, prompts, decoder.dims.vocab)
-    desk = PoolingDesk(config.name, pooling, reading, at_once=config.max_rows, adapters=adapters)
+    desk = PoolingDesk(
+        config.name,
+        pooling,
+        reading,
+        at_once=config.max_rows,
+        adapters=adapters,
+        tower=tower,
+    )
     return desk, tuple(lacks)

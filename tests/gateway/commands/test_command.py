@@ -291,6 +291,26 @@ def test_options_reach_the_configurations() -> None:
     assert gateway_config(given([])).loopback
 
 
+def test_encoders_are_for_all_models_or_for_one() -> None:
+    def encoders(*argv: str) -> list[int]:
+        options = given(["--model", "a", "--model", "x=b", *argv])
+        return [config.encoders for config in engine_configs(options)]
+
+    assert encoders() == [0, 0]
+    assert encoders("--encoders", "2") == [2, 2]
+    assert encoders("--encoders", "x=3") == [0, 3]
+    assert encoders("--encoders", "1", "--encoders", "x=3") == [1, 3]
+    for wrong, expected in (
+        ("many", "expected N, or MODEL=N, got 'many'"),
+        ("x=-1", "expected N, or MODEL=N, got 'x=-1'"),
+        ("b=1", "expected MODEL=N of a model here ('a', 'x'), got 'b'"),
+        ("65", "expected 0 to 64, got 65"),
+    ):
+        with pytest.raises(ConfigError, match="encoders: ") as told:
+            encoders("--encoders", wrong)
+        assert expected in str(told.value)
+
+
 def test_options_of_media_reach_the_configuration(tmp_path: Path) -> None:
     options = given(
         ["--allow-network", "10.1.0.0/16", "--allow-network", "::1", "--media-folder",
