@@ -44,6 +44,7 @@ from lookhear.engine.messages import (
     FileDiarised,
     FileTranscribed,
     ForModel,
+    HoldEmbeddings,
     HoldPicture,
     LiveLoad,
     LoadAdapter,
@@ -263,11 +264,11 @@ class EngineClient:
         return await self._files.transcribe(pool, message, on_progress)
 
     async def pool(
-        self, message: StartPooling, pictures: Sequence[HoldPicture] = ()
+        self, message: StartPooling, held: Sequence[HoldPicture | HoldEmbeddings] = ()
     ) -> list[Pooled]:
-        """As `transcribe_file`, or raises InputRefused. pictures: that the message names."""
+        """As `transcribe_file`, or raises InputRefused. held: what the message names."""
         pool = self._fleet.pool(message.settings.model)
-        return await self._pooling.ask(pool, message, pictures)
+        return await self._pooling.ask(pool, message, held)
 
     async def diarise_file(self, message: DiariseFile) -> FileDiarised:
         """As `transcribe_file`, by the model that the message names."""

@@ -9,5 +9,5 @@ FAMILY = Family(
     name="Qwen3-Embedding",
     architectures=("Qwen3Model", "Qwen3ForSequenceClassification"),
     build=qwen3.build,
-    abilities=("embed", "score", "adapters"),
+    abilities=("embed", "score", "adapters", "prompt_embeds"),
 )

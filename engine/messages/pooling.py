@@ -1,8 +1,9 @@
 """Vectors of texts and pictures, and scores of pairs of them.
 
-A session is one request. Order, gateway to engine: `HoldPicture`* before the `StartPooling` that
-names them. Engine to gateway: a `Pooled` for each document, in any order; or `PoolingFailed`, as
-the last one. Who asks closes the session when it has all, or wants no more of it.
+A session is one request. Order, gateway to engine: `HoldPicture`* and `HoldEmbeddings`* before the
+`StartPooling` that names them. Engine to gateway: a `Pooled` for each document, in any order; or
+`PoolingFailed`, as the last one. Who asks closes the session when it has all, or wants no more of
+it.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from lookhear.engine.core.request import Priority, RequestError
 from lookhear.engine.messages import (
     DropPicture,
     Event,
+    HoldEmbeddings,
     HoldPicture,
     Message,
     PoolingFailed,
@@ -63,6 +64,9 @@ class PoolingDesk:
             case DropPicture(session, _, picture):
                 if pictures is not None:
                     pictures.forget(session, picture)
+            case HoldEmbeddings(session, _, name, rows):
+                if (embeddings := self._prompter.prompter.embeddings) is not None:
+                    embeddings.hold(session, name, rows)
             case StartPooling(session):
                 try:
                     self._check(message)
@@ -104,10 +108,10 @@ class PoolingDesk:
             )
 
     def close(self, session: str) -> None:
-        """The session's request and pictures are forgotten."""
+        """The session's request, and what it held, are forgotten."""
         self._jobs.pop(session, None)
-        if self._prompter.prompter.pictures is not None:
-            self._prompter.prompter.pictures.forget(session)
+        for store in self._prompter.prompter.stores:
+            store.forget(session)
 
     def left(self, key: str, session: str, core: EngineCore) -> list[Event]:
         """A unit is done: another one of its job begins."""

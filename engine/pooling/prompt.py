@@ -14,9 +14,16 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
-from lookhear.engine.chat.template import TemplateText, UserText
+from lookhear.engine.chat.template import Piece, TemplateText, UserEmbeddings, UserText
 from lookhear.engine.core.request import RequestError
-from lookhear.engine.messages import ChatMessage, Part, PoolingInput, PoolingSettings, TextPart
+from lookhear.engine.messages import (
+    ChatMessage,
+    EmbeddingsPart,
+    Part,
+    PoolingInput,
+    PoolingSettings,
+    TextPart,
+)
 
 REPRESENT = "Represent the user's input."
 JUDGE = (
@@ -63,8 +70,8 @@ class PoolingPrompter:
                 before = f"Instruct: {instruction}\nQuery:" if instruction else ""
             else:
                 before = self._prompts.get(role, "")
-            frame = (UserText(before + _text(given)),)
-            prompt = self.prompter.unanswered(session, [], frame)
+            frame = [UserText(before), *_pieces(given)]
+            prompt = self.prompter.unanswered(session, given.messages, frame)
         prompt.tokens += self._ending
         if not prompt.tokens:
             raise RequestError("invalid_value", "expected a text, got an empty one")
@@ -79,6 +86,8 @@ class PoolingPrompter:
             self._check(given)
             if given.tokens or given.is_conversation:
                 raise RequestError("invalid_value", "expected a text, or parts of one message")
+            if not self._sees and any(isinstance(p, EmbeddingsPart) for p in _parts(given)):
+                raise RequestError("invalid_value", "expected a text, got embeddings")
         if self._sees:
             instruction = settings.instruction or RETRIEVE_SEEN
             parts: list[Part] = [TextPart(f"<Instruct>: {instruction}"), TextPart("<Query>:")]
@@ -120,6 +129,19 @@ class PoolingPrompter:
 
 def _parts(given: PoolingInput) -> list[Part]:
     return [part for message in given.messages for part in message.parts]
+
+
+def _pieces(given: PoolingInput) -> list[Piece]:
+    """What stands for texts, a line each."""
+    pieces: list[Piece] = []
+    for part in _parts(given):
+        if pieces:
+            pieces.append(UserText("\n"))
+        if isinstance(part, EmbeddingsPart):
+            pieces.append(UserEmbeddings(part.embeddings))
+        elif isinstance(part, TextPart):
+            pieces.append(UserText(part.text))
+    return pieces
 
 
 def _text(given: PoolingInput) -> str:

@@ -25,7 +25,7 @@ MAX_INSTRUCTION = 16_384  # characters
 CUTS = "what is too long is refused, and not cut"
 ABSENT: Absent = {
     "truncate_prompt_tokens": ((None, 0), CUTS),
-    "prompt_embeds": ((None,), "embeddings are read in chat completions"),
+    "prompt_embeds": ((None,), "embeddings are parts of a content: type prompt_embeds with data"),
     "embed_dtype": ((None, "float32"), "numbers are float32 here"),
     "endianness": ((None, "little", "native"), "numbers are little endian here"),
     "embedding_types": ((None, ["float"]), "vectors are float32 here"),

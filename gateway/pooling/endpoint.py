@@ -10,7 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lookhear.engine.client.client import EngineUnavailable, InputRefused
-from lookhear.engine.messages import ChatMessage, HoldPicture, PoolingInput, StartPooling
+from lookhear.engine.messages import (
+    ChatMessage,
+    HoldEmbeddings,
+    HoldPicture,
+    PoolingInput,
+    StartPooling,
+)
 from lookhear.gateway.chat.endpoint import read_object
 from lookhear.gateway.chat.loading import Question, check_abilities, load, wanted_of
 from lookhear.gateway.checks.checks import is_clients_fault
@@ -21,6 +27,7 @@ from lookhear.gateway.pooling.asked import Asked, Json
 from lookhear.gateway.pooling.inputs import Given
 from lookhear.gateway.services.services import served, services
 
+Held = HoldPicture | HoldEmbeddings
 Parse = Callable[[Json, int], Asked]
 """(body, media parts at most) -> what is asked. Runs in a thread. Raises ApiError."""
 
@@ -43,10 +50,11 @@ async def answer(request: Request, parse: Parse) -> Response:
     id = gateway.ids(asked.ability)
     question = await until_gone(request, load(lines, gateway, gateway.claim(request, id), card))
     message = _message(id, asked, question, card.id)
-    pictures = [HoldPicture(id, card.id, n, p.pixels) for n, p in question.pictures.items()]
+    held: list[Held] = [HoldPicture(id, card.id, n, p.pixels) for n, p in question.pictures.items()]
+    held += [HoldEmbeddings(id, card.id, name, r) for name, r in question.embeddings.items()]
     done_with_body(request)
     try:
-        pooled = await until_gone(request, gateway.engine.pool(message, pictures))
+        pooled = await until_gone(request, gateway.engine.pool(message, held))
     except InputRefused as error:
         raise _refusal(error, asked) from None
     except EngineUnavailable as error:

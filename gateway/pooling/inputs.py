@@ -13,7 +13,7 @@ from typing import Any
 
 from lookhear.engine.messages import TextPart
 from lookhear.gateway.chat.completions.messages import parse_message, parse_messages
-from lookhear.gateway.chat.lines import Line, Pointer, check_media, pointers
+from lookhear.gateway.chat.lines import Line, Pointer, check_media
 from lookhear.gateway.chat.refusals import text_of, unicode, wrong_type
 from lookhear.gateway.checks.answers import INT32
 from lookhear.gateway.checks.checks import shown
@@ -60,24 +60,13 @@ def parse_inputs(
     for one in given:
         if not empty and not one.tokens and not any(line.parts for line in one.lines):
             raise wrong(one.path, "a text that is not empty", '""')
-    lines = [line for one in given for line in one.lines]
-    check_media(lines, max_media)
-    _check_kinds(lines)
+    check_media([line for one in given for line in one.lines], max_media)
     return given
 
 
 def parse_conversation(messages: object, max_media: int) -> list[Given]:
     """The messages of a chat, as one input."""
-    lines = parse_messages(messages, max_media)
-    _check_kinds(lines)
-    return [Given("messages", lines, is_conversation=True)]
-
-
-def _check_kinds(lines: Sequence[Line]) -> None:
-    for pointer in pointers(lines):
-        if pointer.kind == "prompt_embeds":
-            why = "texts and media here (embeddings are read in chat completions)"
-            raise wrong(pointer.part, why, "prompt_embeds", code="unsupported_content")
+    return [Given("messages", parse_messages(messages, max_media), is_conversation=True)]
 
 
 def _several(value: object, path: str, *, tokens: bool, splits: bool) -> list[Given]:

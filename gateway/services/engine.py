@@ -13,6 +13,7 @@ from lookhear.engine.messages import (
     FileDiarised,
     FileProgress,
     FileTranscribed,
+    HoldEmbeddings,
     HoldPicture,
     LiveLoad,
     LoadAdapter,
@@ -80,7 +81,7 @@ class Engine(Protocol):
         """Raises EngineRequestError and EngineUnavailable."""
 
     async def pool(
-        self, message: StartPooling, pictures: Sequence[HoldPicture] = ()
+        self, message: StartPooling, held: Sequence[HoldPicture | HoldEmbeddings] = ()
     ) -> list[Pooled]:
         """Raises InputRefused and EngineUnavailable."""
 

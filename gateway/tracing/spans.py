@@ -33,6 +33,7 @@ from lookhear.engine.messages import (
     FileDiarised,
     FileProgress,
     FileTranscribed,
+    HoldEmbeddings,
     HoldPicture,
     LiveLoad,
     LoadAdapter,
@@ -187,7 +188,7 @@ class TracedEngine:
             return await self._engine.diarise_file(message)
 
     async def pool(
-        self, message: StartPooling, pictures: Sequence[HoldPicture] = ()
+        self, message: StartPooling, held: Sequence[HoldPicture | HoldEmbeddings] = ()
     ) -> list[Pooled]:
         """Raises InputRefused, EngineUnavailable."""
         told: dict[str, Told] = {
@@ -195,7 +196,7 @@ class TracedEngine:
             "lookhear.inputs": len(message.documents),
         }
         with self._tracer.start_as_current_span(message.settings.kind, attributes=told) as span:
-            found = await self._engine.pool(message, pictures)
+            found = await self._engine.pool(message, held)
             span.set_attribute("lookhear.tokens", sum(one.tokens for one in found))
             return found
 

@@ -259,10 +259,10 @@ class FakeEngine:
         return FileDiarised(message.request, self.speakers)
 
     async def pool(
-        self, message: StartPooling, pictures: Sequence[HoldPicture] = ()
+        self, message: StartPooling, held: Sequence[HoldPicture | HoldEmbeddings] = ()
     ) -> list[Pooled]:
         try:
-            return await self.pooling.pool(message, pictures)
+            return await self.pooling.pool(message, held)
         finally:
             self._changed()
 

@@ -13,6 +13,7 @@ from lookhear.engine.client.pool import Pool
 from lookhear.engine.client.replica import Replica
 from lookhear.engine.messages import (
     CloseSession,
+    HoldEmbeddings,
     HoldPicture,
     Pooled,
     PoolingFailed,
@@ -39,21 +40,25 @@ class PoolingRequests:
         self._jobs: dict[str, _Job] = {}  # by session
 
     async def ask(
-        self, pool: Pool, message: StartPooling, pictures: Sequence[HoldPicture]
+        self, pool: Pool, message: StartPooling, held: Sequence[HoldPicture | HoldEmbeddings]
     ) -> list[Pooled]:
         """In the order of the documents. Raises InputRefused, EngineUnavailable. Cancelling the
         call cancels the work."""
-        return await pool.asked(lambda replica: self._ask(pool, replica, message, pictures))
+        return await pool.asked(lambda replica: self._ask(pool, replica, message, held))
 
     async def _ask(
-        self, pool: Pool, replica: Replica, message: StartPooling, pictures: Sequence[HoldPicture]
+        self,
+        pool: Pool,
+        replica: Replica,
+        message: StartPooling,
+        held: Sequence[HoldPicture | HoldEmbeddings],
     ) -> list[Pooled]:
         future: asyncio.Future[list[Pooled]] = asyncio.get_running_loop().create_future()
         self._jobs[message.session] = _Job(replica, future, len(message.documents))
         pool.seated(replica)
         try:
-            for picture in pictures:
-                replica.send(picture)
+            for item in held:
+                replica.send(item)
             replica.send(message)
             return await future
         finally:

@@ -19,6 +19,7 @@ from lookhear.engine.messages import (
     DropPicture,
     DropRecording,
     Event,
+    HoldEmbeddings,
     HoldPicture,
     HoldRecording,
     Message,
@@ -71,18 +72,23 @@ def test_media_are_held_until_they_are_dropped_or_replaced() -> None:
     held = Held()
     journal = Journal("s", "m", held)
     pixels, samples = np.zeros((2, 2, 3), np.uint8), np.zeros(5, np.float32)
+    rows = np.zeros((3, 4), np.float32)
     messages: list[Message] = [
         HoldPicture("s", "m", "a", pixels),
         HoldRecording("s", "m", "a", samples),
+        HoldEmbeddings("s", "m", "a", rows),
     ]
     for message in (*messages, *messages):
         journal.sent(message)
-    assert held.bytes == pixels.nbytes + samples.nbytes
+    assert held.bytes == pixels.nbytes + samples.nbytes + rows.nbytes
     assert journal.replay() == messages
     journal.sent(DropRecording("s", "m", "a"))
-    assert held.bytes == pixels.nbytes and journal.replay() == messages[:1]
+    assert held.bytes == pixels.nbytes + rows.nbytes
+    assert journal.replay() == [messages[0], messages[2]]
     journal.sent(DropPicture("s", "m", "a"))
-    assert held.bytes == 0 and journal.replay() == []
+    assert held.bytes == rows.nbytes and journal.replay() == messages[2:]
+    journal.close()
+    assert held.bytes == 0
 
 
 PIECES = st.one_of(

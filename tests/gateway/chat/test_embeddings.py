@@ -27,7 +27,7 @@ from tests.gateway.strict import check_completion
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-OPEN = replace(VISION, id="fake/open", abilities=[*VISION.abilities, "prompt_embeds"])
+OPEN = replace(VISION, id="fake/open", abilities=[*VISION.abilities, "embed", "prompt_embeds"])
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -143,11 +143,20 @@ async def test_they_are_no_field_of_the_body(http: httpx.AsyncClient) -> None:
     assert "parts of messages" in error["message"]
 
 
-async def test_vectors_are_made_of_texts_and_media(http: httpx.AsyncClient) -> None:
-    for field, path in (("input", "input"), ("messages", "messages[0]")):
-        told = user(part(GOOD))
-        body = {"input": {"content": told["content"]}} if field == "input" else {field: [told]}
-        answer = await http.post("/v1/embeddings", json=body)
-        error = answer.json()["error"]
-        assert (answer.status_code, error["code"]) == (400, "unsupported_content")
-        assert error["param"] == f"{path}.content[0]" and "chat completions" in error["message"]
+@pytest.mark.parametrize("field", ["input", "messages"])
+async def test_vectors_are_made_of_them_too(
+    http: httpx.AsyncClient, taking: Running, field: str
+) -> None:
+    taking.engine.pooling.given.clear()
+    told = user(text("a word"), part(GOOD))
+    given = {"input": {"content": told["content"]}} if field == "input" else {field: [told]}
+    answer = await http.post("/v1/embeddings", json={"model": OPEN.id, **given})
+    assert answer.status_code == 200, answer.text
+    (held,) = taking.engine.pooling.given
+    assert np.array_equal(held.rows, np.ones((2, 4)))
+    (parts,) = [m.parts for m in taking.engine.pooling.asked[-1].documents[0].messages]
+    assert [type(part) for part in parts] == [TextPart, EmbeddingsPart]
+    bad = user(part(NAN))
+    answer = await http.post("/v1/embeddings", json={"model": OPEN.id, "messages": [bad]})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (400, "messages[0].content[0].data")

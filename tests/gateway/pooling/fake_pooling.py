@@ -14,6 +14,7 @@ import numpy as np
 
 from lookhear.engine.client.client import InputRefused
 from lookhear.engine.messages import (
+    HoldEmbeddings,
     HoldPicture,
     ImagePart,
     ModelCard,
@@ -48,19 +49,24 @@ def pictures_of(given: PoolingInput) -> list[str]:
 @dataclass
 class FakePooling:
     """refusal: of the next request. gate: requests wait for it. asked: all of them, and the sizes
-    of their pictures. cancelled: sessions."""
+    of their pictures. cancelled: sessions. given: embeddings of clients."""
 
     refusal: InputRefused | None = None
     gate: asyncio.Event | None = None
     asked: list[StartPooling] = field(default_factory=list)
     sizes: list[list[tuple[int, ...]]] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    given: list[HoldEmbeddings] = field(default_factory=list)
 
-    async def pool(self, message: StartPooling, pictures: Sequence[HoldPicture]) -> list[Pooled]:
-        held = {picture.picture: picture.pixels for picture in pictures}
+    async def pool(
+        self, message: StartPooling, held: Sequence[HoldPicture | HoldEmbeddings]
+    ) -> list[Pooled]:
+        pictures = [item for item in held if isinstance(item, HoldPicture)]
+        names = {picture.picture for picture in pictures}
         for given in (*message.documents, *message.queries):
-            assert all(name in held for name in pictures_of(given))
+            assert all(name in names for name in pictures_of(given))
         self.asked.append(message)
+        self.given += [item for item in held if isinstance(item, HoldEmbeddings)]
         self.sizes.append([picture.pixels.shape for picture in pictures])
         if self.gate is not None:
             try:
