@@ -192,6 +192,7 @@ class LiveTurn(Turn):
         end = self._plan_end()
         start = self.segment_start - self._config.lead_in
         before, asks_language = self._before(), self._wants_language()
+        tried, language = self._language.asked(self.is_urgent), self._text.language
         beginning = None if self._wants_whole() else self._shared.of(start, before, end - start)
         stretch = Stretch(
             key=f"{self._session}/{self._turn}",
@@ -199,9 +200,9 @@ class LiveTurn(Turn):
             start=start,
             # Not copied: segments begin, and drop what was before them, only while no request runs.
             samples=self._audio.led(end - start),
-            language=self._known_language() if before.segments else self._text.language,
+            language=self._known_language() if before.segments else tried or language,
             committed=tuple(self._committed),
-            draft=self._hypothesis if self._config.draft and not asks_language else None,
+            draft=None if asks_language or tried or not self._config.draft else self._hypothesis,
             carried=() if self._is_alone else tuple(self._closed),
             languages=self._language.prior(),
             before=before,
@@ -210,7 +211,7 @@ class LiveTurn(Turn):
             voiced_until=min(self.voiced_until, end) - start,
             asks_language=asks_language,
             is_open=not self.is_urgent,
-            at_least=self._num_least(end),
+            at_least=0 if tried else self._num_least(end),
         )
         self._in_flight = Tick(stretch, end, is_cut=end < self.num_samples)
         return self._recognizer.request(stretch)
@@ -235,8 +236,11 @@ class LiveTurn(Turn):
             self._is_alone = True
             return []  # the same is heard by itself
         self._is_alone = self._num_lost >= self._config.most_lost
-        self._tick_end, self._hypothesis = tick.end, new
-        self._language.add(new, tick.end - self.segment_start)
+        is_over = not (tick.stretch.is_open or tick.is_cut or self._text.language)
+        best = self._language.hear(new, tick.end - self.segment_start, is_over=is_over)
+        if best is None:
+            return []  # the same is heard in another language
+        self._tick_end, self._hypothesis, new = tick.end, best, best
         if tick.is_cut:
             spell = self._recognizer.token_bytes
             self._hypothesis = new.split(num_heard(new, self._looks, spell, tick.end))[0]

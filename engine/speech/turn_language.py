@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.speech.language_trial import LanguageTrial
 from lookhear.engine.speech.session_language import (
     SURE,
     Heard,
@@ -25,6 +26,7 @@ SHORT = SAMPLE_RATE  # audio of which no look counts beyond the next one
 # looks at recordings of people: in the right language the median is -0.4, in a wrong one -0.9.
 SLOPE, MIDDLE, LEAST, MOST = 3.5, 0.9, -1.5, 3.0
 FEW = 4  # tokens that say something
+TINY = 1e-30  # probability of what has none
 
 
 def text_evidence(logprobs: Sequence[float]) -> float:
@@ -51,6 +53,7 @@ class TurnLanguage:
         self._is_short = not heard
         self._text: tuple[str | None, float] = (None, 0.0)  # language of the last one, evidence
         self._said: list[float] = []  # log-probabilities of committed tokens
+        self._trial = LanguageTrial()
         self.heard: Heard = dict(heard)
 
     def wants_check(self, num_samples: int, at: Sequence[int], is_urgent: bool) -> bool:
@@ -69,6 +72,34 @@ class TurnLanguage:
         """These tokens were committed: they are part of the text that later looks speak for. What
         is behind them alone, a word or two, and those in doubt, would unsay it."""
         self._said.extend(logprobs)
+
+    def asked(self, is_over: bool) -> str | None:
+        """What the next look is to be written in, to be compared with others. None: whatever it
+        seems. is_over: somebody has finished speaking."""
+        if not is_over:  # what was heard is of less than there is now
+            self._trial.drop()
+        return self._trial.asked
+
+    def hear(self, new: Hypothesis, num_samples: int, *, is_over: bool) -> Hypothesis | None:
+        """A look at so much audio. is_over: somebody has finished speaking, and nothing was told:
+        then, if no language is clear, it is heard in several. Returns the likeliest text; None: it
+        is to be heard in what is `asked`, first."""
+        if self._trial.asked is None:
+            self.add(new, num_samples)
+            if not (is_over and new.languages and self.known() is None):
+                return new
+        best = self._trial.take(new, self._by_sound())
+        code = None if best is None else best.language
+        if best is not None and code is not None and code in self._sound:
+            evidence = text_evidence(best.logprobs) if best.logprobs else 0.0
+            self._text = code, evidence
+            self.heard = {**self._sound, code: max(self._sound.values()) + max(0.0, evidence)}
+        return best
+
+    def _by_sound(self) -> dict[str, float]:
+        """Log-probability of each language, whatever the text says."""
+        posterior = self._session.posterior(self._sound) if self._sound else {}
+        return {code: math.log(max(p, TINY)) for code, p in posterior.items()}
 
     def add(self, new: Hypothesis, num_samples: int) -> None:
         """A look at so much audio of the turn by itself; others say nothing of the language."""

@@ -23,7 +23,7 @@ from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.speech.file import FileTranscription, Section
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.whisper.attempts import Attempt, Attempts
-from lookhear.engine.whisper.file_language import LanguageTrial
+from lookhear.engine.whisper.file_language import FileLanguage
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
@@ -65,7 +65,7 @@ class WhisperFile(FileTranscription):
         self._language = prompter.language_token(message.settings.language)
         self._closed: list[int] = []  # the last tokens, for the prompt
         self._attempts = Attempts(message.temperature)
-        self._trial = LanguageTrial()
+        self._trial = FileLanguage()
         self._expected = prompter.expected(message.settings.keywords)
         self._doubts = doubts
 
@@ -142,12 +142,12 @@ class WhisperFile(FileTranscription):
                 return 0  # once more, in another language
             attempt = likeliest
         if self._rule(num_samples) is self._quick and not attempt.is_sure:
-            self._trial, self._is_doubted = LanguageTrial(), True
+            self._trial, self._is_doubted = FileLanguage(), True
             return 0  # once more, in a full window
         chosen = self._attempts.take(attempt)
         if chosen is None:
             return 0  # once more, less greedily
-        self._trial, self._is_doubted = LanguageTrial(), False
+        self._trial, self._is_doubted = FileLanguage(), False
         return self._keep(chosen, num_samples)
 
     def _spoken(self, num_samples: int) -> float | None:

@@ -8,25 +8,14 @@ its language: P(language | audio) P(text | language, audio).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from lookhear.engine.core.request import Result
+from lookhear.engine.speech.language_trial import rivals
 from lookhear.engine.whisper.attempts import Attempt
 
-LEAST_SHARE = 0.1  # of the likeliest language's probability, to be tried beside it
-MOST_RIVALS = 2
 
-
-def rivals(languages: Mapping[int, float]) -> list[int]:
-    """What else a window may be spoken in, likeliest first. languages: log-probabilities by token;
-    empty for a checkpoint that has just one."""
-    ranked = sorted(languages, key=lambda token: -languages[token])
-    least = languages[ranked[0]] + math.log(LEAST_SHARE) if ranked else 0.0
-    return [token for token in ranked[1 : 1 + MOST_RIVALS] if languages[token] >= least]
-
-
-class LanguageTrial:
+class FileLanguage:
     """Of one window. asked: token of the language to hear it in next; None: whatever it seems."""
 
     def __init__(self) -> None:

@@ -78,6 +78,33 @@ def test_committed_text_speaks_for_its_language_as_long_as_the_turn_lasts() -> N
     assert unsaid.known() is None
 
 
+def test_what_is_said_is_heard_in_several_languages_where_none_is_clear() -> None:
+    turn = TurnLanguage(SessionLanguage(), {})
+    italian = look("it", -0.9, it=0.5, es=0.4)
+    assert turn.hear(italian, 2 * SAMPLE_RATE, is_over=False) is italian, "somebody speaks on"
+    assert turn.hear(italian, 2 * SAMPLE_RATE, is_over=True) is None
+    assert turn.asked(is_over=True) == "es"
+    spanish = look("es", -0.2)._replace(languages={})
+    assert turn.hear(spanish, 2 * SAMPLE_RATE, is_over=True) is spanish
+    assert turn.asked(is_over=True) is None
+    session = SessionLanguage()
+    assert max(session.posterior(turn.heard).items(), key=lambda one: one[1])[0] == "es"
+
+
+def test_who_speaks_on_is_heard_as_it_seems() -> None:
+    turn = TurnLanguage(SessionLanguage(), {})
+    turn.hear(look("it", -0.9, it=0.5, es=0.4), 2 * SAMPLE_RATE, is_over=True)
+    assert turn.asked(is_over=False) is None
+    more = look("es", -0.3, es=0.6)
+    assert turn.hear(more, 3 * SAMPLE_RATE, is_over=False) is more
+
+
+def test_a_language_that_is_clear_is_not_tried() -> None:
+    turn = TurnLanguage(SessionLanguage(), {})
+    sure = look("es", -0.2, es=0.7, pt=0.2)
+    assert turn.hear(sure, 2 * SAMPLE_RATE, is_over=True) is sure
+
+
 def test_a_turn_tells_the_session() -> None:
     session = SessionLanguage()
     turn = TurnLanguage(session, {})

@@ -15,10 +15,11 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TranscriptionSettings,
 )
+from lookhear.engine.speech.language_trial import LEAST_SHARE, MOST_RIVALS, rivals
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.whisper.attempts import Attempt
 from lookhear.engine.whisper.file import WhisperFile
-from lookhear.engine.whisper.file_language import LEAST_SHARE, MOST_RIVALS, LanguageTrial, rivals
+from lookhear.engine.whisper.file_language import FileLanguage
 from lookhear.engine.whisper.recognizer import WindowRule
 from tests.engine.speech.scripted import SpeltTokens
 
@@ -62,7 +63,7 @@ def test_who_knows_one_language_tries_none() -> None:
 def test_the_likeliest_text_with_its_language_is_kept(
     shares: dict[int, float], texts: list[list[float]]
 ) -> None:
-    trial = LanguageTrial()
+    trial = FileLanguage()
     first = max(shares, key=lambda token: shares[token])
     tried = [first, *rivals(logs(shares))]
     kept = None
@@ -82,7 +83,7 @@ def test_the_likeliest_text_with_its_language_is_kept(
 
 
 def test_silence_has_no_language() -> None:
-    trial = LanguageTrial()
+    trial = FileLanguage()
     result, nothing = said(0, {0: 0.4, 1: 0.4}, [])
     assert trial.take(result, nothing) is nothing
 
@@ -90,7 +91,7 @@ def test_silence_has_no_language() -> None:
 def test_nothing_and_loops_do_not_win() -> None:
     shares = {0: 0.4, 1: 0.35}
     for worse in (said(1, shares, []), said(1, shares, [-0.1], loops=True)):
-        trial = LanguageTrial()
+        trial = FileLanguage()
         first = said(0, shares, [-4.0])
         assert trial.take(*first) is None and trial.asked == 1
         assert trial.take(*worse) is first[1]
