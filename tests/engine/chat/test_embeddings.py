@@ -32,7 +32,10 @@ from lookhear.engine.paged.runner import PagedRunner
 from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, user
 from tools.random_checkpoints.pooling import build_reranker
 from tools.random_checkpoints.qwen3 import EXPERTS
+from tools.random_checkpoints.qwen3_omni import build_served_qwen3_omni
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
+from tools.random_checkpoints.smolvlm import build_served_smolvlm
+from tools.random_checkpoints.voxtral_chat import build_random_voxtral_chat
 
 Rows = NDArray[np.float32]
 NEW = 10
@@ -280,3 +283,20 @@ def test_pictures_are_still_the_users_alone(folder: Path) -> None:
     ours = Asked(folder)
     ours.core.submit(ask(ChatMessage("system", [ImagePart("p")]), user("Go")))
     assert isinstance(outcome(rest(ours.core)), AnswerFailed)
+
+
+OTHERS: dict[str, Callable[[Path], Any]] = {
+    "omni": lambda folder: build_served_qwen3_omni(folder, seed=3),
+    "smolvlm": lambda folder: build_served_smolvlm(folder, seed=3),
+    "voxtral": lambda folder: build_random_voxtral_chat(folder, seed=3),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_families_read_them_as_well(tmp_path: Path, name: str) -> None:
+    OTHERS[name](tmp_path)
+    ours, plain = Asked(tmp_path, token_budget=17), Asked(tmp_path, enable_prompt_embeds=False)
+    ours.ask(*said(ours.given(STORY)))
+    plain.ask(*said(TextPart(STORY)))
+    assert ours.tokens("a") == plain.tokens("a")
+    assert (ours.rows_of("a") - plain.rows_of("a")).abs().max() <= 1e-4

@@ -188,4 +188,4 @@ def test_what_it_cannot_do_is_one_clear_error(pair: tuple[Path, Any]) -> None:
 def test_it_says_what_it_can(pair: tuple[Path, Any]) -> None:
     family, architecture = family_of(pair[0])
     assert (family.name, architecture) == ("Voxtral", "VoxtralForConditionalGeneration")
-    assert family.abilities == ("transcribe", "chat", "audio", "adapters")
+    assert family.abilities == ("transcribe", "chat", "audio", "adapters", "prompt_embeds")
