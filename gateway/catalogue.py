@@ -34,6 +34,8 @@ SUPPORTED = {
     "parakeet_rnnt": "Parakeet",
     "parakeet_ctc": "Parakeet",
 }
+# Behind the `model_type` of what is given to --aligner, beside a Qwen3-ASR.
+ALIGNER = ", --aligner"
 
 
 class Row(NamedTuple):
@@ -61,7 +63,7 @@ def packaged() -> list[Row]:
     rows = []
     for path in sorted(folder.glob("*/config.json"), reverse=True):
         name = f"demo-{path.parent.name.replace('_', '-')}"  # like demo-qwen3-asr
-        rows.append(Row(name, _model_type(path), _size(path.parent), "packaged"))
+        rows.append(Row(name, _kind(path), _size(path.parent), "packaged"))
     return rows
 
 
@@ -103,8 +105,8 @@ def _of_hub() -> list[Row]:
         return []
     rows = []
     for repo in sorted(cache.repos, key=lambda repo: repo.repo_id):
-        kinds = {_model_type(path) for path in _files(repo, "config.json")}
-        for kind in sorted(kind for kind in kinds if kind in SUPPORTED):
+        kinds = {_kind(path) for path in _files(repo, "config.json")}
+        for kind in sorted(kind for kind in kinds if kind.removesuffix(ALIGNER) in SUPPORTED):
             rows.append(Row(repo.repo_id, kind, repo.size_on_disk_str, "downloaded"))
         if any(_is_ct2_whisper(path) for path in _files(repo, "model.bin")):
             rows.append(
@@ -139,12 +141,18 @@ def similar(model: str) -> str | None:
     return found[0] if found else None
 
 
-def _model_type(config: Path) -> str:
-    """ "?" if the file does not say."""
+def _kind(config: Path) -> str:
+    """`model_type`, and whether it is an aligner; "?" if the file does not say."""
     try:
-        return str(json.loads(config.read_text())["model_type"])
+        said = json.loads(config.read_text())
+        kind = str(said["model_type"])
     except (OSError, ValueError, KeyError, TypeError):
         return "?"
+    thinker = said.get("thinker_config")
+    is_aligner = said.get("architectures") == ["Qwen3ASRForTokenClassification"]
+    if isinstance(thinker, dict) and thinker.get("classify_num") is not None:
+        is_aligner = True  # in its original form it names the architecture of Qwen3-ASR
+    return kind + ALIGNER if is_aligner else kind
 
 
 def _size(folder: Path) -> str:

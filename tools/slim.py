@@ -1,8 +1,8 @@
 """A copy of this checkout for a bare machine with a GPU: `python -m tools.slim FOLDER`.
 
 What the programs of docs/gpu.md need and nothing else: the engine, its kernels and tests, the
-benchmarks, the demo checkpoints; no recordings, pages, pictures, gateway or earlier results. Such a
-machine needs torch, triton, transformers, numpy and pytest, and no network.
+benchmarks, the demo checkpoints but the aligner; no recordings, pages, pictures, gateway or earlier
+results. Such a machine needs torch, triton, transformers, numpy and pytest, and no network.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ KEPT = (
     "tests/engine", "tests/gpu", "tools/demo",
     "tools/random_checkpoints",
 )  # fmt: skip
-LEFT_OUT = ("benchmarks/results", "tools/demo/lookhear_demo/recordings")
+LEFT_OUT = (
+    "benchmarks/results", "tools/demo/lookhear_demo/qwen3_aligner",
+    "tools/demo/lookhear_demo/recordings",
+)  # fmt: skip
 NO_CODE = {".flac", ".ipynb", ".jpg", ".md", ".onnx", ".opus", ".png", ".svg", ".wav"}
 
 

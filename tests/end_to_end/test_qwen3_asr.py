@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from itertools import pairwise
 
 import httpx
@@ -15,22 +17,24 @@ from numpy.typing import NDArray
 
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
-from lookhear.live.events import Event, TextDelta, TurnCompleted, TurnFailed, Words
+from lookhear.live.events import Event, TextDelta, TurnCompleted, TurnFailed, Word, Words
 from lookhear.wer import word_errors
 from tests.end_to_end.conftest import SERVE, Talk
-from tools.random_checkpoints.qwen3 import build_random_qwen3_aligner
+from tests.end_to_end.dialects.replay import replayed
 
-MODEL = "demo-qwen3-asr"
+Timed = tuple[str, float, float]
+MODEL, ALIGNER = "demo-qwen3-asr", "demo-qwen3-aligner"
 WER_BOUND = 0.15  # of three utterances; the benchmark has the real number
 FASTER = 4.0
 
 
+MEDIAN, MOST = 0.05, 0.12
+"""Seconds that words are told away from when they were said: the median, and nine in ten."""
+
+
 @pytest.fixture(scope="module")
-def two_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """With an aligner of random weights: its times mean nothing, but they are times."""
-    aligner = tmp_path_factory.mktemp("aligner")
-    build_random_qwen3_aligner(aligner, labels=40)
-    arguments = ["--model", "demo-whisper", "--model", MODEL, "--aligner", str(aligner), *SERVE]
+def two_models() -> Iterator[ServerProcess]:
+    arguments = ["--model", "demo-whisper", "--model", MODEL, "--aligner", ALIGNER, *SERVE]
     with ServerProcess(arguments=arguments, start_seconds=180.0) as process:
         yield process
 
@@ -122,6 +126,11 @@ async def test_words_of_a_file_are_timed(two_models: ServerProcess, talks: dict[
     async with httpx.AsyncClient(timeout=60.0) as http:
         answer = await http.post(url, data=both, files={"file": wav(talk.samples)})
         plain = await http.post(url, data=wanted, files={"file": wav(talk.samples)})
+        cues = await http.post(
+            url,
+            data={"model": MODEL, "response_format": "srt"},
+            files={"file": wav(talk.samples)},
+        )
     told, words = answer.json(), answer.json()["words"]
     assert told["text"] == plain.json()["text"] and told["segments"] == plain.json()["segments"]
     assert word_errors(talk.text, told["text"]).rate <= WER_BOUND
@@ -131,14 +140,66 @@ async def test_words_of_a_file_are_timed(two_models: ServerProcess, talks: dict[
     for segment in told["segments"]:
         within = [w for w in words if segment["start"] <= w["start"] <= segment["end"]]
         assert within, segment
+    check_times(talk, [(w["word"], w["start"], w["end"]) for w in words])
+    edges = re.findall(r"(\d\d):(\d\d):(\d\d),(\d{3})", cues.text)
+    seconds_of = [3600 * int(h) + 60 * int(m) + int(s) + int(ms) / 1000 for h, m, s, ms in edges]
+    starts, ends = ({round(w[edge], 2) for w in words} for edge in ("start", "end"))
+    assert edges and {round(t, 2) for t in seconds_of[::2]} <= starts
+    assert {round(t, 2) for t in seconds_of[1::2]} <= ends
 
 
-async def test_live_words_are_timed(client: AsyncClient, talks: dict[str, Talk]) -> None:
-    events = await hear(client, talks["en"], words=True)
+def check_times(talk: Talk, told: list[Timed]) -> None:
+    """Words that were heard, told when the synthesiser said them; seconds from the beginning."""
+    said, at = list[Timed](), 1.0
+    for utterance in talk.utterances:
+        said += [(w.word, at + w.start, at + w.end) for w in utterance.words]
+        at += utterance.end - utterance.start + 1.0
+    spellings = [[bare(word) for word, *_ in words] for words in (said, told)]
+    matcher = SequenceMatcher(None, spellings[0], spellings[1], autojunk=False)
+    away = list[float]()
+    for block in matcher.get_matching_blocks():
+        for i in range(block.size):
+            (_, *wanted), (_, *got) = said[block.a + i], told[block.b + i]
+            away += [abs(a - b) for a, b in zip(wanted, got, strict=True)]
+    assert len(away) >= 2 * (1 - WER_BOUND) * len(said), (said, told)
+    assert np.median(away) <= MEDIAN and np.quantile(away, 0.9) <= MOST, (said, told)
+
+
+def bare(word: str) -> str:
+    return word.strip(".,?!¿¡").lower()
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+async def test_live_words_are_timed(
+    client: AsyncClient, talks: dict[str, Talk], language: str
+) -> None:
+    talk, all_words = talks[language], list[Word]()
+    events = await hear(client, talk, words=True)
     for turn in completed(events):
         mine = [e for e in events if getattr(e, "item_id", None) == turn.item_id]
         words = [word for e in mine if isinstance(e, Words) for word in e.words]
-        bare = [word.word.rstrip(".,?!") for word in words]  # a sign may be committed after it
-        assert bare == [word.rstrip(".,?!") for word in turn.text.split()]
+        # A sign may be committed after its word.
+        assert [bare(word.word) for word in words] == [bare(word) for word in turn.text.split()]
         assert all(a.start <= b.start and a.end <= b.end for a, b in pairwise(words))
         assert all(turn.start <= w.start <= w.end <= turn.end + 0.01 for w in words)
+        all_words += words
+    check_times(talk, [(word.word, word.start, word.end) for word in all_words])
+
+
+async def test_deepgram_s_words_are_timed(
+    two_models: ServerProcess, talks: dict[str, Talk]
+) -> None:
+    talk = talks["es"]
+    url = f"{two_models.address.base_url}/v1/listen?model={MODEL}&language=es"
+    async with httpx.AsyncClient(timeout=60.0) as http:
+        file = (await http.post(url, content=wav(talk.samples))).json()
+    (channel,) = file["results"]["channels"]
+    told = channel["alternatives"][0]["words"]
+    check_times(talk, [(w["word"], w["start"], w["end"]) for w in told])
+
+    path = f"/v1/listen?model={MODEL}&language=es&encoding=linear16&sample_rate=24000"
+    stream = {"headers": {}, "packet": 48_000, "before": [], "after": ['{"type": "CloseStream"}']}
+    frames, _ = await replayed({**stream, "path": path}, two_models.port, talk.pcm.tobytes())
+    results = [frame for frame in frames if frame["type"] == "Results" and frame["is_final"]]
+    live = [word for frame in results for word in frame["channel"]["alternatives"][0]["words"]]
+    check_times(talk, [(w["word"], w["start"], w["end"]) for w in live])

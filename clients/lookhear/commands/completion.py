@@ -13,7 +13,7 @@ import shtab
 
 DEVICES = "auto cpu cuda"
 MODELS = " ".join(
-    ["auto", "demo-whisper", "demo-qwen3-asr", "demo-qwen3-vl"]
+    ["auto", "demo-whisper", "demo-qwen3-asr", "demo-qwen3-vl", "demo-qwen3-aligner"]
     + [f"openai/whisper-{size}" for size in ("tiny", "base", "small", "medium", "large-v3-turbo")]
     + ["Qwen/Qwen3-ASR-0.6B", "Qwen/Qwen3-ASR-1.7B", "Qwen/Qwen3-VL-2B-Instruct"]
 )

@@ -156,7 +156,7 @@ def test_an_aligner_is_tried_beside_its_model(
 
 
 def test_times_of_an_aligner_are_compared(served_aligner: Path, tmp_path: Path) -> None:
-    for samples in (noise(), noise()[:9_000]):
+    for samples in (noise(), noise()[:9_000], noise()[:20_123]):
         found = parity.compare_aligner(served_aligner, samples)
         assert found.agrees and found.same == found.tokens > 20
     config = json.loads((served_aligner / "config.json").read_text())

@@ -23,7 +23,8 @@ def test_a_folder_is_itself(tmp_path: Path) -> None:
 
 
 def test_the_packaged_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (resolve_checkpoint("demo-qwen3-asr") / "config.json").is_file()
+    for name in hub.PACKAGED:
+        assert (resolve_checkpoint(name) / "config.json").is_file()
     monkeypatch.setattr(hub, "find_spec", lambda name: None)
     with pytest.raises(CheckpointError, match="pip install lookhear-demo"):
         resolve_checkpoint("demo-whisper")

@@ -51,6 +51,17 @@ def test_a_vocabulary_of_another_marker_is_refused(
         make_core(served_asr, aligner=str(other))
 
 
+def test_a_toy_beside_another_model_is_told(
+    served_asr: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        make_core(served_asr, aligner="demo-qwen3-aligner")
+        assert "demo-qwen3-aligner is a toy" in caplog.text
+        caplog.clear()
+        make_core(Path("demo-qwen3-asr"), aligner="demo-qwen3-aligner")
+    assert "toy" not in caplog.text
+
+
 def test_a_model_that_takes_none_is_served_and_that_is_told(
     served_aligner: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

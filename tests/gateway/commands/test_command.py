@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -351,15 +352,24 @@ def test_a_name_before_the_model(tmp_path: Path) -> None:
 def test_models_lists_what_is_packaged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for kind in ("whisper", "qwen3_asr", "recordings"):
+    kinds: dict[str, dict[str, Any] | None] = {
+        "whisper": {},
+        "qwen3_asr": {},
+        "qwen3_aligner": {"architectures": ["Qwen3ASRForTokenClassification"]},
+        "original": {"thinker_config": {"classify_num": 5000}},
+        "recordings": None,
+    }
+    for kind, config in kinds.items():
         (tmp_path / kind).mkdir()
-        if kind != "recordings":
-            (tmp_path / kind / "config.json").write_text(f'{{"model_type": "{kind}"}}')
+        if config is not None:
+            told = {"model_type": kind, **config}
+            (tmp_path / kind / "config.json").write_text(json.dumps(told))
     monkeypatch.setattr(catalogue, "packaged_folder", lambda: tmp_path)
     monkeypatch.setattr(catalogue, "downloaded", lambda: [])
     assert models_command.models([]) == 0
     out = capsys.readouterr().out
     assert "demo-whisper" in out and "demo-qwen3-asr" in out and "recordings" not in out
+    assert out.count("--aligner") == 2 and "demo-qwen3-aligner" in out
     assert out.count("any Whisper, Qwen3, Qwen3-ASR, Qwen3-VL, ") == 1
     assert all(name in out.splitlines()[-1] for name in catalogue.SUPPORTED.values())
 

@@ -96,13 +96,16 @@ def window(rng: np.random.Generator, progress: float) -> int:
 class Run:
     """One rank: its part of the data, the network, and what is saved of both."""
 
+    parts = ("token", "phoneme", "recall", "alignment")
+    """What its losses are of."""
+
     def __init__(self, rank: int, plan: Plan) -> None:
         self.rank, self.plan, self.out = rank, plan, Path(plan.out)
         corpus = spoken.load(self.out / "data", "train")
         classes = phoneme_classes(corpus)
         self.tokenizer = QwenTokenizer.from_folder(self.out / "tokenizer")
         vocabulary = max(self.tokenizer.added.values()) + 1
-        self.net = Network(Size(), vocabulary, max(classes.values()) + 1)
+        self.net = self.network(vocabulary, max(classes.values()) + 1)
         self.optimizer = torch.optim.AdamW(
             self.net.parameters(), lr=plan.rate, betas=(0.9, 0.98), fused=True
         )
@@ -112,8 +115,24 @@ class Run:
         self.logmel = LogMel()
         self.rng = np.random.default_rng([plan.seed, rank, self.step])
         self.shared = np.random.default_rng([plan.seed, 777, self.step])
-        mix = Mix(prompt=0.2)
-        self.maker = AsrExampleMaker(corpus, self.tokenizer, classes, self.rng, mix)
+        self.maker = self.examples(corpus, classes)
+
+    def network(self, vocabulary: int, phonemes: int) -> Network:
+        """As it is at step 0."""
+        return Network(Size(), vocabulary, phonemes)
+
+    def examples(self, corpus: spoken.Corpus, classes: dict[str, int]) -> AsrExampleMaker:
+        """Who draws them from a corpus. classes: of its phonemes."""
+        return AsrExampleMaker(corpus, self.tokenizer, classes, self.rng, Mix(prompt=0.2))
+
+    def losses(self, progress: float) -> Tensor:
+        """`[parts]`, of the next batch."""
+        return losses(self.net, self.batch(progress), self.plan.smoothing)
+
+    def weights(self) -> Tensor:
+        """`[parts]`, what each of them counts."""
+        plan = self.plan
+        return torch.tensor([1.0, plan.phoneme_weight, plan.recall_weight, plan.alignment_weight])
 
     def batch(self, progress: float) -> Batch:
         """The next examples of this rank."""
@@ -167,10 +186,10 @@ def worker(rank: int, plan: Plan, kind: type[Run] = Run) -> None:
     started = time.monotonic() - run.spent
     saved = logged = reported = time.monotonic()
     progress = run.spent / (plan.minutes * 60)
-    weights = torch.tensor([1.0, plan.phoneme_weight, plan.recall_weight, plan.alignment_weight])
-    sums, count, latest = torch.zeros(4), 0, 0.0
+    weights = run.weights()
+    sums, count, latest = torch.zeros(len(weights)), 0, 0.0
     while progress < 1 and (not plan.max_steps or run.step < plan.max_steps):
-        parts = losses(run.net, run.batch(progress), plan.smoothing)
+        parts = run.losses(progress)
         run.optimizer.zero_grad()
         (parts @ weights).backward()  # type: ignore[no-untyped-call]
         elapsed = (time.monotonic() - started) / (plan.minutes * 60)
@@ -187,12 +206,12 @@ def worker(rank: int, plan: Plan, kind: type[Run] = Run) -> None:
         if run.step % 100 == 0:
             latest = float(sums[0] / count)
             print(
-                f"{time.strftime('%H:%M:%S')} step {run.step} {100 * progress:.1f}% token, "
-                f"phoneme, recall, alignment {[round(x, 3) for x in (sums / count).tolist()]} "
+                f"{time.strftime('%H:%M:%S')} step {run.step} {100 * progress:.1f}% "
+                f"{', '.join(run.parts)} {[round(x, 3) for x in (sums / count).tolist()]} "
                 f"{(now - logged) / count:.3f} s/step",
                 flush=True,
             )
-            sums, count, logged = torch.zeros(4), 0, now
+            sums, count, logged = torch.zeros(len(weights)), 0, now
         if now - saved > 240:
             run.save(now - started)
             saved = time.monotonic()
