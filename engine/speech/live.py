@@ -211,6 +211,7 @@ class LiveTurn(Turn):
             voiced_until=min(self.voiced_until, end) - start,
             asks_language=asks_language,
             is_open=not self.is_urgent,
+            is_late=end - self._tick_end >= self._config.late * self._config.tick,
             at_least=0 if tried else self._num_least(end),
         )
         self._in_flight = Tick(stretch, end, is_cut=end < self.num_samples)

@@ -31,6 +31,7 @@ class LiveConfig:
     """All in samples at 16 kHz unless said otherwise."""
 
     tick: int = SAMPLE_RATE // 4  # least new audio between two ticks
+    late: int = 3  # ticks that are due when the machine has no time for more than what it must do
     # Silence after the last speech that a tick must have heard for its hypothesis to be complete.
     tail: int = SAMPLE_RATE * 3 // 20
     # Silence that closes a segment which is at least `roll` long.

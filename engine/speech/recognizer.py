@@ -26,8 +26,8 @@ class Stretch(NamedTuple):
     front of it. beginning: of all that audio; stretches that have the same one begin alike. None:
     nothing is to be left out because others heard it. voiced_from, voiced_until: where among its
     samples speech begins and ends. asks_language: nothing but the language is wanted.
-    is_open: somebody may be in the midst of a word at its end. at_least: tokens that there are,
-    as is known, behind the committed ones.
+    is_open: somebody may be in the midst of a word at its end. is_late: others were heard instead,
+    for long. at_least: tokens that there are, as is known, behind the committed ones.
     """
 
     key: str
@@ -45,6 +45,7 @@ class Stretch(NamedTuple):
     voiced_until: int = 0
     asks_language: bool = False
     is_open: bool = False
+    is_late: bool = False
     at_least: int = 0
 
 

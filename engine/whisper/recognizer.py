@@ -151,8 +151,11 @@ class WhisperRecognizer:
         )
 
     def _is_thought_over(self, stretch: Stretch) -> bool:
-        """Looks that second thoughts change agree later: the first text of a segment has none."""
-        return not stretch.asks_language and bool(stretch.committed or not stretch.is_open)
+        """Looks that second thoughts change agree later: the first text of a segment has none. Nor
+        has who speaks on, where many do: what is heard late for all of them is no better text."""
+        if stretch.asks_language:
+            return False
+        return not stretch.is_open or bool(stretch.committed and not stretch.is_late)
 
     @property
     def _keeps(self) -> bool:

@@ -18,6 +18,7 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
     TurnFailed,
 )
+from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.speech.audio_buffer import quietest
 from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
@@ -117,6 +118,23 @@ def test_the_last_hypothesis_is_the_draft_and_committed_text_the_prefix() -> Non
         assert after.prefix[: len(before.prefix)] == before.prefix
         assert (*after.prefix, *after.draft)[: len(before.prefix)] == before.prefix
     assert any(r.prefix and r.draft for r in run.requests)
+
+
+@pytest.mark.parametrize(("chunk", "is_late"), [(0.26, False), (1.0, True)])
+def test_a_look_is_late_that_comes_when_several_are_due(chunk: float, is_late: bool) -> None:
+    words = [f" w{i}" for i in range(20)]
+    speech = Speech(words, [(0.3 * i, 0.3 * i + 0.25) for i in range(20)])
+    doubts, wanted = Doubts(speech.vocabulary.token_bytes, 1000), TranscriptionSettings(model="m")
+    recognizer = WhisperRecognizer(speech.vocabulary, WINDOW, wanted, doubts=doubts)  # type: ignore[arg-type]
+    run = Driver(speech, LiveTurn("s", "t", wanted, recognizer, CONFIG), CONFIG.lead_in)
+    while run.position < 5 * SAMPLE_RATE:
+        run.feed(chunk)
+    behind = [request for request in run.requests if request.is_open and request.prefix]
+    assert behind
+    assert all((request.doubts is None) == is_late for request in behind)
+    run.feed(0.1)  # no look is due: the end is heard for itself
+    run.finish()
+    assert run.requests[-1].doubts is doubts, "who has finished speaking is never late"
 
 
 def test_earlier_segments_become_the_prompt() -> None:

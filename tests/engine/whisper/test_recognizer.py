@@ -1,13 +1,15 @@
-"""What a tick's request guesses of its language; whether that is right is the model's business."""
+"""What a tick's request guesses of its language, and whether its text is thought over."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+import pytest
 
 from lookhear.engine.core.request import Priority
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
+from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.speech.recognizer import Stretch
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.text.hypothesis import Hypothesis
@@ -55,3 +57,28 @@ def test_one_language_that_may_be_spoken_is_guessed() -> None:
 def test_a_guess_is_no_language_that_is_settled() -> None:
     request = asked(SessionLanguage(), Hypothesis(language="de"), language="en")
     assert request.language == EN
+
+
+@pytest.mark.parametrize(
+    ("is_open", "committed", "is_late", "thinks"),
+    [
+        (True, (), False, False),  # its first text would come later
+        (True, (1,), False, True),
+        (True, (1,), True, False),  # a machine that has no time
+        (False, (), True, True),  # who has finished speaking is heard as well as can be
+        (False, (1,), False, True),
+    ],
+)
+def test_what_is_thought_over(
+    is_open: bool, committed: tuple[int, ...], is_late: bool, thinks: bool
+) -> None:
+    words = SpeltTokens([" one", " two"])
+    doubts = Doubts(words.token_bytes, 1000)
+    settings = TranscriptionSettings(model="m")
+    recognizer = WhisperRecognizer(words, WINDOW, settings, doubts=doubts)  # type: ignore[arg-type]
+    samples = np.zeros(SAMPLE_RATE, np.float32)
+    stretch = Stretch(
+        "s/t", Priority.LIVE, 0, samples, "en", committed, is_open=is_open, is_late=is_late
+    )
+    assert recognizer.request(stretch).doubts == (doubts if thinks else None)
+    assert recognizer.request(stretch._replace(asks_language=True)).doubts is None
