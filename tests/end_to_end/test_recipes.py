@@ -203,7 +203,8 @@ def printed(folder: Path, name: str, command: list[str]) -> None:
 @contextlib.contextmanager
 def secure_server(folder: Path) -> Iterator[int]:
     """The server with the certificate, as the document starts it; its port."""
-    arguments = shlex.split(SERVERS[1])[2:]
+    [served] = [command for command in SERVERS if "8443" in command]
+    arguments = shlex.split(served)[2:]
     port = free_port()
     arguments[arguments.index("8443")] = str(port)
     log = (folder / "secure.log").open("w")
