@@ -10,14 +10,7 @@ import random
 from pathlib import Path
 
 from lookhear.engine.qwen3_asr.alignment import aligned_words
-from tools.recipes.checkpoints.qwen_vocabulary import write_qwen_tokenizer
-from tools.recipes.qwen3_asr.tokenizer import (
-    AUDIO_END,
-    AUDIO_PAD,
-    AUDIO_START,
-    SPECIAL,
-    SPELT_OUT,
-)
+from tools.recipes.qwen3_asr.tokenizer import write_learned
 from tools.recipes.speech.grammar import LANGUAGES, sentence
 from tools.recipes.speech.spoken_questions import question
 
@@ -41,17 +34,4 @@ def bare_words(seed: int, count: int) -> list[str]:
 def write_tokenizer(folder: Path, seed: int, text_ids: int = 2400, sentences: int = 15_000) -> None:
     """Learns the vocabulary and writes the tokenizer. sentences: drawn in each language. text_ids:
     bytes included."""
-    write_qwen_tokenizer(
-        folder,
-        bare_words(seed, sentences),
-        text_ids=text_ids,
-        min_frequency=3,
-        special=SPECIAL,
-        spelt_out=SPELT_OUT,
-        extra={
-            "audio_bos_token": AUDIO_START,
-            "audio_eos_token": AUDIO_END,
-            "audio_token": AUDIO_PAD,
-        },
-        processor="Qwen3ASRProcessor",
-    )
+    write_learned(folder, bare_words(seed, sentences), text_ids)

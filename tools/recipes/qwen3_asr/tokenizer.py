@@ -69,9 +69,14 @@ def corpus_text(seed: int, count: int) -> list[str]:
 def write_tokenizer(folder: Path, seed: int, text_ids: int = 2048, sentences: int = 15_000) -> None:
     """Learns the vocabulary and writes the tokenizer. sentences: drawn in each language. text_ids:
     bytes included."""
+    write_learned(folder, corpus_text(seed, sentences), text_ids)
+
+
+def write_learned(folder: Path, texts: list[str], text_ids: int) -> None:
+    """Learns the vocabulary from these texts and writes the tokenizer. text_ids: bytes included."""
     write_qwen_tokenizer(
         folder,
-        corpus_text(seed, sentences),
+        texts,
         text_ids=text_ids,
         min_frequency=3,
         special=SPECIAL,
