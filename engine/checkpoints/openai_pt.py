@@ -6,15 +6,13 @@ read by torch with `weights_only`: numbers, text and tensors are made of it, not
 
 from __future__ import annotations
 
-import pickle
 import re
-import zipfile
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
-import torch
 from torch import Tensor
+
+from lookhear.engine.checkpoints.torch_file import load_file
 
 # openai/whisper's names of the numbers, and those of Hugging Face's config.json.
 _DIMS = {
@@ -59,7 +57,7 @@ class OpenAiWhisper:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        held = _load(path)
+        held = load_file(path)
         dims, tensors = held.get("dims"), held.get("model_state_dict")
         if not isinstance(dims, dict) or not isinstance(tensors, dict):
             raise ValueError(
@@ -95,24 +93,6 @@ class OpenAiWhisper:
             dims[name] = value
         dims["encoder_ffn_dim"] = dims["decoder_ffn_dim"] = 4 * dims["d_model"]
         return dims
-
-
-def _load(path: Path) -> dict[str, Any]:
-    """Read where it lies, if it is of the format that can be mapped into memory."""
-    try:
-        held = torch.load(
-            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path) or None
-        )
-    except pickle.UnpicklingError as error:
-        raise ValueError(
-            f"{path}: expected numbers and tensors alone, got a file that is damaged or holds "
-            "other objects, which are not loaded"
-        ) from error
-    except (RuntimeError, EOFError, UnicodeDecodeError, LookupError) as error:
-        raise ValueError(f"{path}: expected a file of torch.save, got {error}") from error
-    if not isinstance(held, dict):
-        raise ValueError(f"{path}: expected a dictionary, got {type(held).__name__}")
-    return held
 
 
 def _renamed(name: str) -> str:

@@ -93,7 +93,7 @@ class EngineConfig:
     draft_verification: bool = True  # whether the last hypothesis is checked in one pass
     # Who guesses how answers go on, to be verified in one pass: "auto": what was said before, where
     # that pays; "ngram": the same, wherever there is any; "off": nobody; else a smaller model of
-    # the same vocabulary, named as `model` is, where it pays.
+    # the same vocabulary, or an EAGLE3 head, named as `model` is, where it pays.
     draft: str = "auto"
     max_adapters: int = 8  # low-rank changes of a model's weights, loaded at once; 0: none
     max_adapter_rank: int = 64  # of each, at most

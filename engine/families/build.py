@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 
@@ -19,6 +20,7 @@ from lookhear.engine.checkpoints.traits import Traits
 from lookhear.engine.config import AUTO_MODEL, EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.scheduler import Scheduler
+from lookhear.engine.eagle3.config import is_head
 from lookhear.engine.families.family import Family, check_cache, weight_bytes
 from lookhear.engine.families.parts.capacity import card_memory, check_room, fitted
 from lookhear.engine.families.registry import families as registered
@@ -140,13 +142,24 @@ def _check_role(config: EngineConfig, family: Family, known: Sequence[Family]) -
 
 
 def _with_drafts(config: EngineConfig, family: Family, progress: Progress) -> EngineConfig:
-    """The draft model's folder, or without it where the family has no use for it."""
-    folder = resolve_checkpoint(config.draft_model, progress)
-    kind, architecture = family_of(folder)
-    if architecture in family.drafted_by:
+    """The draft model's folder, or a head's, or without it where the family has no use for it."""
+    folder = resolve_checkpoint(config.draft_model, progress, reads_torch=True)
+    if is_head(folder):
+        kind, fits = "an EAGLE3 head", family.takes_heads
+    else:
+        other, architecture = _drafting(folder)
+        kind, fits = f"a {other.name}", architecture in family.drafted_by
+    if fits:
         return replace(config, draft=str(folder))
-    log.warning("draft: %s is a %s; a %s drafts none for it", config.name, family.name, kind.name)
+    log.warning("draft: %s is a %s; %s drafts none for it", config.name, family.name, kind)
     return replace(config, draft="auto")
+
+
+def _drafting(folder: Path) -> tuple[Family, str]:
+    try:
+        return family_of(folder)
+    except CheckpointError as error:
+        raise CheckpointError(f"draft: {error}; nor is it an EAGLE3 head") from error
 
 
 def _device(name: str) -> str:

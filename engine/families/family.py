@@ -73,6 +73,7 @@ class Family:
     takes_aligner: bool = False  # whether config.aligner tells it when words were said
     rounds_cache: bool = False  # whether its keys and values may be in float8
     drafted_by: tuple[str, ...] = ()  # architectures of models that may draft for it, config.draft
+    takes_heads: bool = False  # whether an EAGLE3 head may, see `engine.eagle3`
     unread: tuple[str, ...] = ()  # what the names of weights begin with that are not loaded
     # Of one whose encoder may be apart (config.encoders): by role, what that does not load either.
     apart: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

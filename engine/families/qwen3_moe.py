@@ -13,4 +13,5 @@ FAMILY = Family(
     rounds_cache=True,
     abilities=("chat", "embed", "score", "adapters", "prompt_embeds"),
     drafted_by=DRAFTED_BY,
+    takes_heads=True,
 )

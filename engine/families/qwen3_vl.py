@@ -100,5 +100,6 @@ FAMILY = Family(
     rounds_cache=True,
     abilities=("chat", "image", "video", "embed", "score", "adapters", "prompt_embeds"),
     drafted_by=DRAFTED_BY,
+    takes_heads=True,
     apart=APART,
 )

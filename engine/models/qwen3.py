@@ -18,6 +18,7 @@ from lookhear.engine.models.qwen3_weights import Qwen3Dims, Qwen3Weights, read_w
 from lookhear.engine.paged.cache import PagedBatch, PagedCache
 from lookhear.engine.paged.request import Medium
 from lookhear.kernels import (
+    LinearWeights,
     Span,
     add_rms_norm,
     linear,
@@ -29,6 +30,16 @@ from lookhear.kernels import (
 )
 
 SCORES = "score.weight"  # of a checkpoint that says how well two texts belong together
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureTap:
+    """What a draft head reads of each token: a linear map of the inputs of some layers, one behind
+    another. layers: ascending. fc: [width, layers * the decoder's width]."""
+
+    layers: tuple[int, ...]
+    fc: LinearWeights
+    width: int
 
 
 class Qwen3Model:
@@ -44,6 +55,8 @@ class Qwen3Model:
         self.num_parameters = weights.num_parameters
         self.vocab = dims.vocab  # logits per token
         self.cache_dtype = self.dtype  # of keys and values; float8, too
+        # Set before the cache is made, and before passes are captured.
+        self.tap: FeatureTap | None = None
         self._frequencies = rope_frequencies(dims.head_dim, dims.rope_theta).to(self.device)
         # Of a checkpoint that makes vectors: [out, in] and [out], float32, one behind another.
         self.projections: list[tuple[Tensor, Tensor | None]] = []
@@ -83,7 +96,15 @@ class Qwen3Model:
     def new_cache(self, num_blocks: int, dtype: torch.dtype | None = None) -> PagedCache:
         """A cache of this model's shape; num_blocks: the trash block included."""
         dims, kind = self.dims, dtype or self.cache_dtype
-        return PagedCache(dims.layers, num_blocks, dims.kv_heads, dims.head_dim, kind, self.device)
+        return PagedCache(
+            dims.layers,
+            num_blocks,
+            dims.kv_heads,
+            dims.head_dim,
+            kind,
+            self.device,
+            features=None if self.tap is None else (self.tap.width, self.dtype),
+        )
 
     @torch.inference_mode()
     def embed(self, tokens: Tensor) -> Tensor:
@@ -103,7 +124,7 @@ class Qwen3Model:
         inputs: [tokens] int64 ids, or [tokens, width] embeddings, packed as `PagedBatch` says.
         added: DeepStack's (places [k] int64, distinct indices into tokens; rows [k, n * width]):
         behind each of the first n layers, that layer's part of the rows is added at the places.
-        Writes keys and values of the new tokens into the cache.
+        Writes keys and values of the new tokens into the cache, and their features if it has a tap.
         Returns hidden [tokens, width]; padding's means nothing.
         """
         x = self.embed(inputs) if inputs.dim() == 1 else inputs.to(self.dtype)
@@ -122,9 +143,12 @@ class Qwen3Model:
         if added is not None:
             rows = added[1].to(self.dtype)
             parts = [rows[:, i : i + dims.width] for i in range(0, rows.shape[1], dims.width)]
+        tapped: list[Tensor] = []
         change: Tensor | None = None  # of the layer before, not yet added to x
         for index, (layer, held) in enumerate(zip(weights.layers, cache.layers, strict=True)):
             qkv, x = norm_linear(x, change, layer.attention_norm, dims.eps, layer.qkv)
+            if self.tap is not None and index in self.tap.layers:
+                tapped.append(x)
             y = self_attention_paged(
                 qkv.view(x.shape[0], -1, dims.head_dim),
                 layer.qk_norm,
@@ -143,6 +167,9 @@ class Qwen3Model:
             if added is not None and index < len(parts):
                 change = change.index_add_(0, added[0], parts[index])
         assert change is not None
+        if self.tap is not None and cache.features is not None:
+            found = linear(torch.cat(tapped, 1), self.tap.fc)
+            cache.features.index_copy_(0, batch.slots, found)
         return add_rms_norm(change, x, weights.norm, dims.eps)[0]
 
     @torch.inference_mode()

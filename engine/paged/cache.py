@@ -16,6 +16,7 @@ from lookhear.engine.paged.blocks import BLOCK_TOKENS
 
 class PagedCache:
     """layers: each [2, blocks, 16, kv_heads, dim], keys then values, allocated once.
+    features: [blocks * 16, width], what a draft head reads of each token; None: there is no head.
 
     Block 0 is the trash block: zeroed, written by padding, read by nobody real. Other blocks keep
     what they held when they are given to somebody else; lengths say what is real.
@@ -29,19 +30,27 @@ class PagedCache:
         dim: int,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        features: tuple[int, torch.dtype] | None = None,
     ) -> None:
+        """features: their width and what they are in."""
         assert min(num_layers, kv_heads, dim) >= 1 and num_blocks >= 2
         shape = (2, num_blocks, BLOCK_TOKENS, kv_heads, dim)
         # Written once now, not when a block is first used: so memory does not grow later on.
         self.layers: list[Tensor] = [
             torch.empty(shape, dtype=dtype, device=device).zero_() for _ in range(num_layers)
         ]
+        self.features: Tensor | None = None
+        if features is not None:
+            width, kind = features
+            size = num_blocks * BLOCK_TOKENS
+            self.features = torch.zeros((size, width), dtype=kind, device=device)
         self.num_blocks = num_blocks
 
     @property
     def num_bytes(self) -> int:
-        """Of all layers."""
-        return sum(layer.nbytes for layer in self.layers)
+        """Of all layers, and features."""
+        beside = 0 if self.features is None else self.features.nbytes
+        return beside + sum(layer.nbytes for layer in self.layers)
 
 
 @dataclass(frozen=True, slots=True)

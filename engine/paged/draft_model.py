@@ -1,8 +1,9 @@
-"""Drafts by another model: a smaller one of the same vocabulary goes on a few tokens ahead.
+"""Drafts by a network: it goes on a few tokens ahead of the large model, which verifies them.
 
-It reads what the large one reads, into a cache of its own with the same blocks: the block tables
-are those of the running requests, and what is found in the prefix cache is found for both. Pictures
-it does not see: it reads their placeholders.
+It has a cache of its own with the same blocks: the block tables are those of the running requests,
+and what is found in the prefix cache is found for both. Two kinds: a smaller model of the same
+vocabulary, which reads what the large one reads (pictures it does not see: it reads their
+placeholders); and a head, which reads what the large one made of a token (`engine.eagle3`).
 
 Where an answer is drawn, it draws with the same noise at the same places, so that two models that
 think alike draw alike; and it keeps to the same grammar.
@@ -12,16 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import torch
 
 from lookhear.engine.core.request import Phase
+from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.drafts.pace import Experience, Pace, PassCosts
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.decoder import PagedDecoder
 from lookhear.engine.paged.drafter import LEAST_ANSWER, Progress
-from lookhear.engine.paged.passes import PagedPasses
+from lookhear.engine.paged.passes import PagedLogits, PagedPasses
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.paged.rows import Rows
 from lookhear.engine.sampling.grammar import GrammarMatcher
@@ -32,12 +35,13 @@ CHUNK = 512  # tokens of one context that a pass reads at most
 
 @dataclass(slots=True)
 class Reader:
-    """How far the draft model is with one request. fed: tokens of context and draft that are in its
-    cache; None: it has not read anything. length: of the context behind which the draft stands.
-    most: tokens that the draft is to have."""
+    """How far the network is with one request. ahead: see `DraftNetwork`. fed: places of context
+    and draft that are in its cache; None: it has not read anything. length: of the context behind
+    which the draft stands. most: tokens that the draft is to have."""
 
     sequence: PagedSequence
     progress: Progress
+    ahead: int = 0
     fed: int | None = None
     length: int = 0
     most: int = 0
@@ -48,16 +52,20 @@ class Reader:
     def num_left(self) -> int:
         """Tokens that were not fed."""
         assert self.fed is not None
-        return self.length + len(self.draft) - self.fed
+        return self.length - self.ahead + len(self.draft) - self.fed
 
     def begin(self, most: int, held: int) -> None:
         """A new draft behind what is known now. held: tokens of its beginning that the cache holds,
         if it has not read anything."""
         context, old = self.sequence.context, self.draft
-        behind = zip(old, context[self.length :], strict=False)
-        same = next((i for i, (guess, said) in enumerate(behind) if guess != said), len(old))
-        same = min(same, len(context) - self.length)
-        self.fed = held if self.fed is None else min(self.fed, self.length + same)
+        same = 0
+        if not self.ahead:
+            behind = zip(old, context[self.length :], strict=False)
+            same = next((i for i, (guess, said) in enumerate(behind) if guess != said), len(old))
+            same = min(same, len(context) - self.length)
+        # What a head read of its own guesses it reads again, now that there are true features.
+        true = self.length - self.ahead + same
+        self.fed = held if self.fed is None else min(self.fed, true)
         self.length, self.most, self.draft = len(context), most, []
         self.matcher = self.sequence.matcher
 
@@ -111,22 +119,57 @@ class Feed:
 
     def queries(self, count: int) -> list[int]:
         """The tokens."""
-        context, start = self.reader.sequence.context, self.fed
+        context, start = self.reader.sequence.context, self.fed + self.reader.ahead
         if start >= len(context):
             return self.reader.draft[start - len(context) :][:count]
         return [*context[start : start + count], *self.reader.draft][:count]
 
 
-class ModelDrafter:
-    """decoder: of the large one's vocabulary, on its device. rows, num_blocks: the runner's."""
+class DraftNetwork(Protocol):
+    """What drafts are made with. ahead: how far behind a place the token stands that it reads
+    there: 0, a model; 1, a head, which reads of the place itself what the large model made of it.
+    vocab: logits per token, of the large model's tokens."""
+
+    ahead: int
+    vocab: int
+    device: torch.device
+
+    def run(self, work: Sequence[tuple[Feed, int]], wanted: Sequence[int]) -> PagedLogits:
+        """One pass over so many tokens of each. wanted: 1 where the last one's successor is."""
+
+
+class SmallModel:
+    """A smaller model. decoder: of the large one's vocabulary, on its device. rows, num_blocks: the
+    runner's."""
+
+    ahead = 0
 
     def __init__(self, decoder: PagedDecoder, rows: Rows, num_blocks: int) -> None:
+        self.vocab = decoder.vocab
+        self.device = decoder.device
+        # Eager: copies of the block tables on the device are the large model's.
+        self._passes = PagedPasses(
+            decoder,
+            decoder.new_cache(num_blocks),
+            rows,
+            media_parts=0,
+            acceleration=Acceleration.on(decoder.device, graphs=False),
+        )
+
+    def run(self, work: Sequence[tuple[Feed, int]], wanted: Sequence[int]) -> PagedLogits:
+        """See `DraftNetwork`."""
+        return self._passes.run(work, wanted, {})
+
+
+class ModelDrafter:
+    """See `Drafter`. num_blocks: the runner's."""
+
+    def __init__(self, network: DraftNetwork, num_blocks: int) -> None:
         self.costs: PassCosts | None = None
         self._experience = Experience()
-        # Eager: copies of the block tables on the device are the large model's.
-        self._passes = PagedPasses(decoder, decoder.new_cache(num_blocks), rows, media_parts=0)
-        self._sampler = Sampler(decoder.vocab, decoder.device)
-        self._is_read = np.zeros(num_blocks, bool)  # blocks, by the draft model
+        self._network = network
+        self._sampler = Sampler(network.vocab, network.device)
+        self._is_read = np.zeros(num_blocks, bool)  # blocks, by the network
         self._readers: dict[str, Reader] = {}
         self.num_passes = self.num_read = 0
 
@@ -134,9 +177,8 @@ class ModelDrafter:
         """See `Drafter`."""
         self._is_read[sequence.blocks[sequence.num_named :]] = False
         if sequence.request.max_new_tokens >= LEAST_ANSWER:
-            self._readers[sequence.key] = Reader(
-                sequence, Progress(Pace(self.costs, self._experience))
-            )
+            progress = Progress(Pace(self.costs, self._experience))
+            self._readers[sequence.key] = Reader(sequence, progress, self._network.ahead)
 
     @torch.inference_mode()
     def draft(self, sequences: Sequence[PagedSequence]) -> None:
@@ -159,14 +201,15 @@ class ModelDrafter:
             self._keep(reader)
 
     def _held(self, sequence: PagedSequence) -> int:
-        """Tokens of its beginning that somebody has had read."""
-        full = (len(sequence.context) - 1) // BLOCK_TOKENS
+        """Tokens of its beginning that somebody has had read. Of a head, the last place of a block
+        may have been read with somebody else's next token: others read it, so it stays."""
+        full = (len(sequence.context) - 1 - self._network.ahead) // BLOCK_TOKENS
         is_read = self._is_read[sequence.blocks[:full]]
         return BLOCK_TOKENS * (full if is_read.all() else int(is_read.argmin()))
 
     def _keep(self, reader: Reader) -> None:
         assert reader.fed is not None
-        full = min(reader.fed, reader.length) // BLOCK_TOKENS
+        full = min(reader.fed, reader.length - reader.ahead) // BLOCK_TOKENS
         self._is_read[reader.sequence.blocks[:full]] = True
 
     def _step(self, going: Sequence[Reader]) -> None:
@@ -174,7 +217,7 @@ class ModelDrafter:
         feeds = [Feed(reader, min(reader.num_left, CHUNK)) for reader in going]
         ready = [feed.reader for feed in feeds if feed.count == feed.reader.num_left]
         wanted = [int(feed.count == feed.reader.num_left) for feed in feeds]
-        logits = self._passes.run([(feed, feed.count) for feed in feeds], wanted, {})
+        logits = self._network.run([(feed, feed.count) for feed in feeds], wanted)
         rows = [reader.row() for reader in ready]
         sampled = self._sampler.launch(logits.values, rows, logits.greedy).read()
         self.num_passes += 1
@@ -190,9 +233,9 @@ class ModelDrafter:
     @torch.inference_mode()
     def read_alone(self, sequence: PagedSequence, size: int) -> None:
         """A pass over so many tokens behind its context, whatever they are: to be timed."""
-        reader = Reader(sequence, Progress(Pace(None)))
+        reader = Reader(sequence, Progress(Pace(None)), self._network.ahead)
         reader.begin(size, 0)
-        reader.fed, reader.draft = reader.length, [0] * size
+        reader.fed, reader.draft = reader.length - reader.ahead, [0] * size
         self._step([reader])
         self.num_passes = self.num_read = 0
 
@@ -201,5 +244,5 @@ class ModelDrafter:
         self._readers.pop(sequence.key, None)
 
     def stats(self) -> dict[str, int]:
-        """draft_tokens_read: tokens that the draft model read, its own among them."""
+        """draft_tokens_read: tokens that the network read, its own among them."""
         return {"draft_passes": self.num_passes, "draft_tokens_read": self.num_read}

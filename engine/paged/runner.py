@@ -64,11 +64,11 @@ class PagedRunner:
         self._max_context = min(max_context, (num_blocks - 1) * BLOCK_TOKENS)
         self._pool = BlockPool(num_blocks)
         self._digests = OwnersDigests()
-        self._cache = self._decoder.new_cache(num_blocks)
+        self.cache = self._decoder.new_cache(num_blocks)
         self.rows = Rows(max_rows, -(-self._max_context // BLOCK_TOKENS))
         self.passes = PagedPasses(
             self._decoder,
-            self._cache,
+            self.cache,
             self.rows,
             media_parts=media_parts,
             acceleration=acceleration,
@@ -152,7 +152,7 @@ class PagedRunner:
         self.rows.write(row, sequence.blocks)
         if not reads_all:
             self._await_or_claim(sequence)
-        if self.drafter is not None and not sequence.is_pooled:
+        if self.drafter is not None:
             self.drafter.begin(sequence)
         return sequence
 
@@ -210,7 +210,7 @@ class PagedRunner:
         self.rows.free(sequence.row)
         self._media.release(sequence.key)
         self._waiting.pop(sequence.key, None)
-        if self.drafter is not None and not sequence.is_pooled:
+        if self.drafter is not None:
             self.drafter.end(sequence)
         for digest in sequence.digests[sequence.num_cached // BLOCK_TOKENS :]:
             if self._computing.get(digest) == sequence.key:

@@ -188,8 +188,8 @@ def serve_parser() -> argparse.ArgumentParser:
         "beginning")  # fmt: skip
     add("--draft", default=engine.draft, metavar="auto|ngram|off|MODEL",
         help="how answers go on is guessed from what was said before, and checked in one pass: "
-        "where that pays, always, or never; or by a smaller model of the same vocabulary, where "
-        "that pays; answers stay the same (default: %(default)s)")  # fmt: skip
+        "where that pays, always, or never; or by a smaller model of the same vocabulary or an "
+        "EAGLE3 head, where that pays; answers stay the same (default: %(default)s)")  # fmt: skip
     add("--enable-prompt-embeds", action=BooleanOptionalAction,
         default=engine.enable_prompt_embeds, help="parts of messages may be embeddings that "
         "clients made: any vectors, also such as no text would give")  # fmt: skip

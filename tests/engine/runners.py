@@ -78,7 +78,7 @@ def paged_runner(
         media_encoder=encoder,
         acceleration=acceleration,
     )
-    for layer in runner._cache.layers:  # padding's blocks neither
+    for layer in runner.cache.layers:  # padding's blocks neither
         layer.fill_(torch.nan)
     runner.capture(quiet)
     return runner

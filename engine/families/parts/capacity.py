@@ -70,10 +70,19 @@ def fitted(
     )
 
 
-def num_blocks(config: EngineConfig, decoder: Qwen3Model, *, longest: int, useful: int) -> int:
+def num_blocks(
+    config: EngineConfig,
+    decoder: Qwen3Model,
+    *,
+    longest: int,
+    useful: int,
+    beside: int = 0,
+) -> int:
     """Of a paged cache: as many as the memory allows, but no more than are of use, and the trash
-    block. longest: blocks of one request at most, for which there is always room."""
+    block. longest: blocks of one request at most, for which there is always room. beside: bytes of
+    a token that are kept besides its keys and values."""
     dims = decoder.dims
     element = torch.empty(0, dtype=decoder.cache_dtype).element_size()
     block_bytes = 2 * BLOCK_TOKENS * dims.layers * dims.kv_heads * dims.head_dim * element
+    block_bytes += BLOCK_TOKENS * beside
     return 1 + max(longest, min(useful, int(config.kv_cache_gigabytes * 2**30) // block_bytes))

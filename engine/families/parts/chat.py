@@ -25,6 +25,9 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import Desk
 from lookhear.engine.core.desks import Desks
 from lookhear.engine.device.acceleration import Acceleration
+from lookhear.engine.eagle3.config import LargeModel, is_head
+from lookhear.engine.eagle3.head import Eagle3Head
+from lookhear.engine.eagle3.passes import HeadPasses
 from lookhear.engine.encoding.qwen3_vl import Qwen3VLLanguage
 from lookhear.engine.families.family import (
     Parts,
@@ -42,7 +45,7 @@ from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
 from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
-from lookhear.engine.paged.draft_model import ModelDrafter
+from lookhear.engine.paged.draft_model import DraftNetwork, ModelDrafter, SmallModel
 from lookhear.engine.paged.drafter import Drafter, LookupDrafter
 from lookhear.engine.paged.media import MediaEncoder
 from lookhear.engine.paged.pass_costs import measured_costs
@@ -112,6 +115,19 @@ def draft_decoder(
     return small
 
 
+def draft_head(large: Path, config: EngineConfig, decoder: Qwen3Model) -> Eagle3Head | None:
+    """A head on the model, if that is who drafts; the decoder keeps features for it from now on.
+    large: the folder of the model, decoder: its own. Raises `CheckpointError`."""
+    if not config.draft_model or not is_head(folder := Path(config.draft_model)):
+        return None
+    named = read_json(large / "config.json")["architectures"]
+    model = LargeModel(large, tuple(named), decoder.dims, decoder.vocab)
+    half = half_decoder(config.dtype, str(decoder.device), folder)
+    head = Eagle3Head.from_folder(folder, model, decoder, half=half)
+    decoder.tap = head.tap
+    return head
+
+
 def chat_parts(
     config: EngineConfig,
     folder: Path,
@@ -138,12 +154,14 @@ def chat_parts(
     where passes are captured."""
     decoder, acceleration = model.decoder, acceleration_of(config, device)
     decoder.cache_dtype = cache_dtype(config, decoder.dtype)
+    head = draft_head(folder, config, decoder)
     context = min(config.max_context_tokens, decoder.dims.context)
     longest = math.ceil(context / BLOCK_TOKENS)
     # Prompts are seldom as long as they may be, so what half of the rows could need leaves room for
     # what sessions come back to.
     useful = max(2, config.max_rows // 2) * longest
-    blocks = num_blocks(config, decoder, longest=longest, useful=useful)
+    beside = 0 if head is None else head.bytes_per_token
+    blocks = num_blocks(config, decoder, longest=longest, useful=useful, beside=beside)
     runner = PagedRunner(
         model,
         max_rows=config.max_rows,
@@ -166,11 +184,11 @@ def chat_parts(
     pooling, lacks = pooling_desk(config, prompter, decoder, modules, adapters, tower)
     if embeddings is None:
         lacks = (*lacks, "prompt_embeds")
-    beside: dict[type, Desk] = {}
+    others: dict[type, Desk] = {}
     if tower is not None:
-        beside = {MediumEncoded: tower, EncodingFailed: tower}
+        others = {MediumEncoded: tower, EncodingFailed: tower}
     parts = Parts(
-        desk=Desks(pooling, beside) if beside else pooling,
+        desk=Desks(pooling, others) if others else pooling,
         runner=runner,
         num_parameters=model.num_parameters,
         dtype=linears or decoder.dtype,
@@ -191,18 +209,21 @@ def chat_parts(
         adapters=adapters,
         tower=tower,
     )
-    small = None
-    if config.draft_model:
-        decoder_of_drafts = draft_decoder(Path(config.draft_model), folder, config, decoder)
-        small = ModelDrafter(decoder_of_drafts, runner.rows, blocks)
+    network: DraftNetwork | None = None
+    if head is not None:
+        network = HeadPasses(head, runner.cache, runner.rows)
+    elif config.draft_model:
+        small = draft_decoder(Path(config.draft_model), folder, config, decoder)
+        network = SmallModel(small, runner.rows, blocks)
 
     def measure(clock: Callable[[], float]) -> None:
         if config.draft == "off":
             return
-        drafter: Drafter = LookupDrafter() if small is None else small
+        by_network = None if network is None else ModelDrafter(network, blocks)
+        drafter: Drafter = LookupDrafter() if by_network is None else by_network
         if config.draft != "ngram":
-            drafter.costs = measured_costs(runner, clock, small)
+            drafter.costs = measured_costs(runner, clock, by_network)
         runner.drafter = drafter
 
-    desk = Desks(chat, {StartPooling: pooling, **beside})
+    desk = Desks(chat, {StartPooling: pooling, **others})
     return with_adapters(replace(parts, desk=desk, measure=measure), adapters)

@@ -29,7 +29,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Qwen3AsrModel:
 def make_runner(model: Qwen3AsrModel, num_blocks: int = 120, **changes: int) -> PagedRunner:
     values: dict[str, Any] = {"max_rows": 6, "max_context": 480, "encoder_bytes": 2**20, **changes}
     runner = PagedRunner(model, num_blocks=num_blocks, **values)
-    for layer in runner._cache.layers:  # nothing unwritten may be read
+    for layer in runner.cache.layers:  # nothing unwritten may be read
         layer.fill_(torch.nan)
     return runner
 

@@ -31,7 +31,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Qwen3VLModel, Any]:
 
 def make_runner(model: Qwen3VLModel) -> PagedRunner:
     runner = PagedRunner(model, max_rows=6, num_blocks=60, max_context=200, encoder_bytes=2**20)
-    for layer in runner._cache.layers:  # nothing unwritten may be read
+    for layer in runner.cache.layers:  # nothing unwritten may be read
         layer.fill_(torch.nan)
     return runner
 
