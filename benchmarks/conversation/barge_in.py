@@ -46,7 +46,7 @@ class Interrupter(Speaker):
     """Speaks while it is answered. Times in seconds."""
 
     def __init__(self, socket: ClientConnection) -> None:
-        super().__init__(socket, eager=False, max_tokens=LONG)
+        super().__init__(socket, 0, eager=False, max_tokens=LONG)
         self.after_start: list[float] = []
         self.after_speech: list[float] = []
         self.uncut = 0  # answers that went on, or ended by themselves

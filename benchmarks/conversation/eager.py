@@ -128,8 +128,9 @@ class Speaker:
     """One session on a socket, whose frames are judged as they come."""
 
     def __init__(
-        self, socket: ClientConnection, eager: bool, max_tokens: int = ANSWER_TOKENS
+        self, socket: ClientConnection, number: int, eager: bool, max_tokens: int = ANSWER_TOKENS
     ) -> None:
+        """number: its own. Whoever asks about another's picture finds what that one had read."""
         self._socket = socket
         self.seen = Seen()
         self._speaking = False
@@ -141,7 +142,8 @@ class Speaker:
             "max_output_tokens": max_tokens,
         }
         self._send({"type": "session.update", "session": session})
-        picture = Image.new("RGB", (160, 120), "white")
+        shade = 255 - number % 64, 255 - number // 64 % 64, 255
+        picture = Image.new("RGB", (160, 120), shade)
         ImageDraw.Draw(picture).rectangle((50, 30, 110, 90), fill="blue")
         file = io.BytesIO()
         picture.save(file, "PNG")
@@ -204,10 +206,12 @@ class Speaker:
         self._socket.send(json.dumps(event))
 
 
-def talk(port: int, asked: Sequence[Question], eager: bool, pauses: Sequence[float]) -> Seen:
+def talk(
+    port: int, number: int, asked: Sequence[Question], eager: bool, pauses: Sequence[float]
+) -> Seen:
     """One session."""
     with connect(f"ws://127.0.0.1:{port}/v1/realtime?model=answers") as socket:
-        speaker = Speaker(socket, eager)
+        speaker = Speaker(socket, number, eager)
         for question, pause in zip(asked, pauses, strict=True):
             speaker.ask(question, pause)
     return speaker.seen
@@ -246,8 +250,8 @@ def main(argv: list[str]) -> int:
         server = stack.enter_context(ServerProcess(0, models))
         pool = stack.enter_context(ThreadPoolExecutor(options.speakers))
         jobs = [
-            (eager, pool.submit(talk, server.port, asked, eager, pauses))
-            for asked, pauses in sessions(options)
+            (eager, pool.submit(talk, server.port, 2 * number + eager, asked, eager, pauses))
+            for number, (asked, pauses) in enumerate(sessions(options))
             for eager in found
         ]
         for eager, job in jobs:

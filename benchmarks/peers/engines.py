@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks.peers.checkpoints import DEMO_WHISPER
-from benchmarks.peers.files import OFFLINE, transcribe_files
+from benchmarks.peers.files import OFFLINE, prepare, transcribe_files
 from benchmarks.peers.worker import RATE as ENGINE_RATE
 from benchmarks.peers.worker import PeerFailed
 from lookhear.bench.measures.trace import RATE
@@ -71,6 +71,8 @@ def engines_numbers(
 ) -> list[Json]:
     """Of each in options.engine. LookhearError; UsageError for a name that nobody knows."""
     check_engines(options.engine)
+    for name in options.engine:  # the first would have been measured in vain if the last is missing
+        prepare(name, options.checkpoint or DEMO_WHISPER)
     return [engine_numbers(name, sessions, options, console) for name in options.engine]
 
 

@@ -37,6 +37,8 @@ WARM_UP = 60 * RATE  # samples of the first recording: an hour need not be heard
 
 OFFLINE: dict[str, OfflinePeer] = {
     "lookhear": OfflinePeer("lookhear_engine", "auto", None, False, "torch"),
+    "lookhear-int8": OfflinePeer("lookhear_engine", "int8", None, False, "torch"),
+    "lookhear-float32": OfflinePeer("lookhear_engine", "float32", None, False, "torch"),
     "faster-whisper": OfflinePeer(
         "faster_whisper_engine", "int8", "faster-whisper", True, "faster_whisper"
     ),
@@ -62,6 +64,17 @@ class FileRun:
     peak_rss: int
 
 
+def prepare(peer: str, checkpoint: Path) -> tuple[Path, Path | None]:
+    """The checkpoint in its format, and the interpreter that has it; None: this one. NotInstalled,
+    SourceError."""
+    known = OFFLINE[peer]
+    own = None if known.environment is None else environment(known.environment).require()
+    if own is None and importlib.util.find_spec(known.package) is None:
+        raise NotInstalled(f"to measure it, pip install {known.package}")
+    folder = ctranslate2_folder(checkpoint) if known.converted else checkpoint
+    return folder, own.python if own else None
+
+
 def transcribe_files(
     peer: str,
     checkpoint: Path,
@@ -75,19 +88,10 @@ def transcribe_files(
     first one at most, which does not count. PeerFailed, and what preparing it raises
     (NotInstalled)."""
     known = OFFLINE[peer]
-    folder = ctranslate2_folder(checkpoint) if known.converted else checkpoint
+    folder, python = prepare(peer, checkpoint)
     options = Options(str(folder), known.mode, language, threads, known.batch)
     arguments = [FILES, json.dumps(asdict(options))]
-    own = None if known.environment is None else environment(known.environment).require()
-    if own is None and importlib.util.find_spec(known.package) is None:
-        raise NotInstalled(f"to measure it, pip install {known.package}")
-    worker = Worker(
-        peer,
-        known.module,
-        arguments,
-        threads=threads,
-        python=own.python if own else None,
-    )
+    worker = Worker(peer, known.module, arguments, threads=threads, python=python)
     answers = []
     with worker, tempfile.TemporaryDirectory() as name:
         path = Path(name) / "recording.npy"

@@ -204,5 +204,5 @@ async def test_bad_parts_are_named_and_disturb_nobody(
 async def test_an_eager_answer_is_seen_once_the_turn_is_over(
     seeing: ServerProcess, pause: float
 ) -> None:
-    asked = await asyncio.to_thread(talk, seeing.port, questions()[:1], True, [pause])
+    asked = await asyncio.to_thread(talk, seeing.port, 0, questions()[:1], True, [pause])
     assert (asked.turns, asked.unanswered, asked.wrong) == (1, 0, 0)
