@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lookhear.engine.config.caches import openai_cache, packages_cache
+from lookhear.engine.config.quantisation import refusal
 
 # `model_type` of the checkpoints that the engine runs, and what people call them.
 SUPPORTED = {
@@ -105,9 +106,11 @@ def _of_hub() -> list[Row]:
         return []
     rows = []
     for repo in sorted(cache.repos, key=lambda repo: repo.repo_id):
-        kinds = {_kind(path) for path in _files(repo, "config.json")}
-        for kind in sorted(kind for kind in kinds if kind.removesuffix(ALIGNER) in SUPPORTED):
-            rows.append(Row(repo.repo_id, kind, repo.size_on_disk_str, "downloaded"))
+        kinds = {(_kind(path), _stored(path)) for path in _files(repo, "config.json")}
+        for kind, stored in sorted(kinds):
+            if kind.removesuffix(ALIGNER) in SUPPORTED:
+                where = f"downloaded{stored}"
+                rows.append(Row(repo.repo_id, kind, repo.size_on_disk_str, where))
         if any(_is_ct2_whisper(path) for path in _files(repo, "model.bin")):
             rows.append(
                 Row(repo.repo_id, "whisper", repo.size_on_disk_str, "downloaded, CTranslate2")
@@ -153,6 +156,16 @@ def _kind(config: Path) -> str:
     if isinstance(thinker, dict) and thinker.get("classify_num") is not None:
         is_aligner = True  # in its original form it names the architecture of Qwen3-ASR
     return kind + ALIGNER if is_aligner else kind
+
+
+def _stored(config: Path) -> str:
+    """In what its weights are stored, where these are fewer bits, and whether that can be read."""
+    try:
+        said = json.loads(config.read_text())
+        method = str(said["quantization_config"]["quant_method"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return f", {method}" if refusal(said) is None else f", {method}: cannot be read"
 
 
 def _size(folder: Path) -> str:

@@ -150,8 +150,8 @@ def _compared(name: str, compared: Callable[[], Parity]) -> Parity | None:
     """None if it cannot be; either way it is told."""
     try:
         parity = compared()
-    except NotCompared as error:
-        _say(name, f"not compared: {error}")
+    except (NotCompared, ImportError) as error:  # of packages for weights in fewer bits
+        _say(name, f"not compared: {str(error).splitlines()[0]}")
         return None
     _say(name, _about(parity))
     return parity

@@ -6,17 +6,21 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from lookhear.engine.checkpoints.ctranslate2 import Ct2Whisper
+from lookhear.engine.checkpoints.layout import IntegerMatrix
 from lookhear.engine.checkpoints.openai_pt import OpenAiWhisper
-from lookhear.engine.checkpoints.quantised import Quantised, refusal
+from lookhear.engine.checkpoints.quantised import Quantised
 from lookhear.engine.checkpoints.torch_file import FILE as TORCH_FILE
 from lookhear.engine.checkpoints.torch_file import TorchFile
+from lookhear.engine.config.quantisation import refusal
+
+T = TypeVar("T")
 
 # A precision in the name ("variant" in Hugging Face's words) is read where there is no other.
 _PRECISIONS = ("", ".fp32", ".bf16", ".fp16")
@@ -108,6 +112,11 @@ class CheckpointReader:
         self._taken: set[str] = set()
         self._folder = folder
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of what is taken."""
+        return self._dtype
+
     def __contains__(self, name: str) -> bool:
         return name in self._container.names
 
@@ -147,36 +156,57 @@ class CheckpointReader:
     ) -> tuple[Tensor, Tensor] | None:
         """A matrix in dtype, float8 or int8, and the scale of each row, [rows] float32, if it is
         stored so; None if not: then it can still be taken."""
-        if not isinstance(self._container, Quantised):
+        container = self._container
+        if not isinstance(container, Quantised) or name not in container.names:
             return None
-        values = self._found(name, (shape,), self._container.as_stored)
-        scales = self._container.row_scales(name, values)
-        if scales is None or values.dtype != dtype:
+        found = self._reading(name, container.rows)
+        if found is None or found[0].dtype != dtype:
             return None
+        values, scales = found
+        self._check_shape(name, values, (shape,))
         self._finish(name, values.float() * scales[:, None])
         return values.to(self._device, copy=True), scales.to(self._device, copy=True)
+
+    def take_integers(self, name: str, *shape: int) -> IntegerMatrix | None:
+        """A matrix of integers of 2 or 4 bits, if it is stored so and its groups are stretches of
+        inputs; None if not: then it can still be taken."""
+        container = self._container
+        if not isinstance(container, Quantised) or name not in container.names:
+            return None
+        found = self._reading(name, container.integers)
+        if found is None or found.group_of is not None:
+            return None
+        self._check_shape(name, found.values, (shape,))
+        self._finish(name, found.scales)
+        return found.to(self._device)
 
     def _found(
         self, name: str, shapes: Sequence[tuple[int, ...]], read: Callable[[str], Tensor]
     ) -> Tensor:
         """The tensor of that name, which has one of the shapes."""
-        expected = " or ".join(str(list(shape)) for shape in shapes)
         names = self._container.names
         if name not in names:
             raise CheckpointError(
-                f"{self._folder}: expected a tensor {name} of shape {expected}, found none "
+                f"{self._folder}: expected a tensor {name} of shape {_either(shapes)}, found none "
                 f"among {len(names)} tensors"
             )
-        path = self._container.path_of(name)
+        tensor = self._reading(name, read)
+        self._check_shape(name, tensor, shapes)
+        return tensor
+
+    def _reading(self, name: str, read: Callable[[str], T]) -> T:
         try:
-            tensor = read(name)
+            return read(name)
         except (SafetensorError, OSError, ValueError) as error:
+            path = self._container.path_of(name)
             raise CheckpointError(f"{path}: tensor {name} cannot be read: {error}") from error
+
+    def _check_shape(self, name: str, tensor: Tensor, shapes: Sequence[tuple[int, ...]]) -> None:
         if tuple(tensor.shape) not in shapes:
             raise CheckpointError(
-                f"{path}: tensor {name}: expected shape {expected}, got {list(tensor.shape)}"
+                f"{self._container.path_of(name)}: tensor {name}: expected shape "
+                f"{_either(shapes)}, got {list(tensor.shape)}"
             )
-        return tensor
 
     def _finish(self, name: str, tensor: Tensor) -> None:
         """It is taken, if all its numbers are."""
@@ -198,6 +228,10 @@ class CheckpointReader:
             raise CheckpointError(f"{path}: {len(extra)} unexpected tensors: {shown}")
 
 
+def _either(shapes: Sequence[tuple[int, ...]]) -> str:
+    return " or ".join(str(list(shape)) for shape in shapes)
+
+
 class _Safetensors:
     """One file or several."""
 
@@ -216,10 +250,8 @@ class _Safetensors:
         tensor: Tensor = self._file(name).get_tensor(name)
         return tensor
 
-    def num_elements(self, within: Callable[[str], bool]) -> int:
-        """Of all tensors of such names."""
-        names = filter(within, self._file_of)
-        return sum(math.prod(self._file(n).get_slice(n).get_shape()) for n in names)
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._file(name).get_slice(name).get_shape())
 
     def _file(self, name: str) -> Any:
         path = self._file_of[name]
@@ -229,10 +261,18 @@ class _Safetensors:
 
 
 def num_elements(folder: Path, within: Callable[[str], bool] = lambda name: True) -> int:
-    """Of all its tensors, or those of such names, by the headers of its safetensors files; 0 for
-    other containers. Raises `CheckpointError`."""
-    container = _container(folder) if has_safetensors(folder) else None
-    return container.num_elements(within) if isinstance(container, _Safetensors) else 0
+    """Of all its tensors, or those of such names, when they are whole, by the headers of its
+    safetensors files; 0 for other containers. Raises `CheckpointError`."""
+    if not has_safetensors(folder):
+        return 0
+    container = _readable(_container(folder), folder)
+    if isinstance(container, Quantised):
+        try:
+            return sum(map(container.num_elements, filter(within, container.names)))
+        except (SafetensorError, OSError, ValueError) as error:
+            raise CheckpointError(f"{folder}: {error}") from error
+    assert isinstance(container, _Safetensors)
+    return sum(math.prod(container.shape(name)) for name in filter(within, container.names))
 
 
 def has_safetensors(folder: Path) -> bool:
@@ -268,7 +308,11 @@ def _readable(container: TensorContainer, folder: Path) -> TensorContainer:
     config = read_json(path, required=False)
     if (why := refusal(config)) is not None:
         raise CheckpointError(f"{path}: {why}")
-    return Quantised(container, config) if config.get("quantization_config") else container
+    if config.get("quantization_config") is None:
+        return container
+    if not isinstance(container, _Safetensors):
+        raise CheckpointError(f"{path}: quantization_config: expected safetensors beside it")
+    return Quantised(container, config)
 
 
 def _sharded(folder: Path, index: Path) -> dict[str, Path]:

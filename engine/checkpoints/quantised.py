@@ -1,129 +1,82 @@
 """Checkpoints whose matrices are stored in fewer bits: multiplied out as they are read, or, where
-they are served in the same and each output has one scale, as they are; or refused with the list of
-those that can be read.
-
-    fp8                  weight in float8, weight_scale_inv of each block (fine-grained FP8)
-    compressed-tensors   weight in float8 or int8, weight_scale of the tensor or of each output
+they are served in the same bits, as they are.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import torch
 from torch import Tensor
+
+from lookhear.engine.checkpoints.bitsandbytes import BitsAndBytes
+from lookhear.engine.checkpoints.layout import IntegerMatrix, Layout, Stored
+from lookhear.engine.checkpoints.packed_integers import Awq, Gptq, PackQuantized
+from lookhear.engine.checkpoints.scaled import Scaled
 
 log = logging.getLogger(__name__)
 
-LOADS = "fp8 (fine-grained), compressed-tensors (float-quantized, int-quantized, naive-quantized)"
-FORMATS = ("float-quantized", "int-quantized", "naive-quantized")
-_SCALES = (".weight_scale_inv", ".weight_scale")
-# Of activations: here these are not rounded, so nothing is lost without them.
-_UNUSED = (".input_scale", ".activation_scale")
-_STORED = (torch.float8_e4m3fn, torch.float8_e5m2, torch.int8)
 
-
-class Stored(Protocol):
-    """See `TensorContainer`."""
-
-    @property
-    def names(self) -> Collection[str]:
-        """Of all tensors."""
-
-    def path_of(self, name: str) -> Path:
-        """The file that holds a tensor."""
-
-    def read(self, name: str) -> Tensor:
-        """A tensor as it is stored, on the CPU."""
-
-
-def refusal(config: Mapping[str, Any]) -> str | None:
-    """Why a checkpoint that is quantised so cannot be read; None: it can, or is not quantised."""
-    found = config.get("quantization_config")
-    if found is None:
-        return None
-    if not isinstance(found, dict):
-        return f"quantization_config: expected an object, got {found!r}"
-    method = found.get("quant_method")
-    if method == "fp8":
-        return None
-    if method == "compressed-tensors" and found.get("format") in FORMATS:
-        return None
-    form = f" ({found['format']})" if method == "compressed-tensors" else ""
-    return (
-        f"quantization_config: expected {LOADS}, which are multiplied out, or none; got "
-        f"{method!r}{form}"
-    )
+def _layouts(stored: Stored, settings: Mapping[str, Any]) -> Sequence[Layout]:
+    method = settings["quant_method"]
+    if method == "gptq":
+        return [Gptq(stored, settings)]
+    if method == "awq":
+        return [Awq(stored, settings)]
+    if method == "bitsandbytes":
+        return [BitsAndBytes(stored, settings)]
+    return [PackQuantized(stored, settings), Scaled(stored, settings)]
 
 
 class Quantised:
-    """A container whose matrices have scales beside them. Raises ValueError for what does not
-    belong together."""
+    """A container whose matrices have scales beside them, by the names that they would have if they
+    were whole. Raises ValueError for what does not belong together."""
 
     def __init__(self, stored: Stored, config: Mapping[str, Any]) -> None:
-        self._stored = stored
         settings = config["quantization_config"]
-        block = settings.get("weight_block_size") or [128, 128]
-        self._block = (int(block[0]), int(block[1]))
-        self._method = settings["quant_method"]
-        beside = (*_SCALES, *_UNUSED)
-        self._names = [name for name in stored.names if not name.endswith(beside)]
-        log.info("weights are stored in %s", self._method)
+        layouts = _layouts(stored, settings)
+        beside = tuple(end for layout in layouts for end in layout.beside)
+        self._stored = stored
+        # By name: the tensor that holds it, and the layout of which it is; None: whole.
+        self._held: dict[str, tuple[str, Layout | None]] = {}
+        for name in stored.names:
+            if name.endswith(beside):
+                continue
+            layout = next((each for each in layouts if name.endswith(each.mark)), None)
+            known = name if layout is None else f"{name.removesuffix(layout.mark)}.weight"
+            self._held[known] = (name, layout)
+        log.info("weights are stored in %s", settings["quant_method"])
 
     @property
     def names(self) -> Collection[str]:
-        """Of all tensors but the scales."""
-        return self._names
+        """Of all tensors but those that stand beside others."""
+        return self._held.keys()
 
     def path_of(self, name: str) -> Path:
         """The file that holds a tensor."""
-        return self._stored.path_of(name)
+        return self._stored.path_of(self._held[name][0])
 
-    def as_stored(self, name: str) -> Tensor:
-        """A tensor, not multiplied out."""
-        return self._stored.read(name)
-
-    def row_scales(self, name: str, values: Tensor) -> Tensor | None:
-        """[rows] float32, of a matrix as it is stored; None: it is in none of these, or has scales
-        of another kind."""
-        if values.dtype not in _STORED or values.dim() != 2:
-            return None
-        scales = self._scales(name)
-        if len(scales) != 1:
-            return None
-        scale = self._stored.read(scales[0]).float()
-        rows = len(values)
-        if scale.numel() == 1:
-            return scale.reshape(1).repeat(rows)
-        return scale.flatten() if tuple(scale.shape) in ((rows,), (rows, 1)) else None
+    def num_elements(self, name: str) -> int:
+        """Of a tensor when it is whole, by headers."""
+        held, layout = self._held[name]
+        if layout is None:
+            return math.prod(self._stored.shape(held))
+        return layout.num_elements(held)
 
     def read(self, name: str) -> Tensor:
         """A tensor, multiplied out."""
-        tensor = self._stored.read(name)
-        if tensor.dtype not in _STORED:
-            return tensor
-        scales = self._scales(name)
-        if len(scales) != 1:
-            raise ValueError(f"expected one scale beside it, got {len(scales)}")
-        scale = self._stored.read(scales[0]).float()
-        if scale.numel() == 1:
-            return tensor.float() * scale.reshape(())
-        rows, columns = tensor.shape
-        if tuple(scale.shape) in ((rows,), (rows, 1)):
-            return tensor.float() * scale.view(rows, 1)
-        down, across = self._block
-        expected = (-(-rows // down), -(-columns // across))
-        if tuple(scale.shape) != expected:
-            raise ValueError(
-                f"expected a scale of {[rows, 1]} or {list(expected)}, got {list(scale.shape)}"
-            )
-        wide = scale.repeat_interleave(down, 0)[:rows].repeat_interleave(across, 1)[:, :columns]
-        return tensor.float() * wide
+        held, layout = self._held[name]
+        return self._stored.read(held) if layout is None else layout.read(held)
 
-    def _scales(self, name: str) -> list[str]:
-        """Names of what should be one."""
-        base = name.removesuffix(".weight")
-        return [base + kind for kind in _SCALES if base + kind in self._stored.names]
+    def rows(self, name: str) -> tuple[Tensor, Tensor] | None:
+        """A matrix as `Layout.rows` has it."""
+        held, layout = self._held[name]
+        return None if layout is None else layout.rows(held)
+
+    def integers(self, name: str) -> IntegerMatrix | None:
+        """A matrix as `Layout.integers` has it."""
+        held, layout = self._held[name]
+        return None if layout is None else layout.integers(held)

@@ -57,6 +57,21 @@ def test_every_format(caches: Path) -> None:
     ]
 
 
+def test_weights_in_fewer_bits_are_told(caches: Path) -> None:
+    for name, settings in (
+        ("gptq", b'{"quant_method": "gptq", "bits": 4}'),
+        ("aqlm", b'{"quant_method": "aqlm"}'),
+        ("none", b"null"),
+    ):
+        config = b'{"model_type": "qwen3", "quantization_config": ' + settings + b"}"
+        keep(caches, f"some/{name}", config_json=config)
+    assert {row.name: row.where for row in downloaded()} == {
+        "some/gptq": "downloaded, gptq",
+        "some/aqlm": "downloaded, aqlm: cannot be read",
+        "some/none": "downloaded",
+    }
+
+
 def test_what_was_meant_may_be_any_of_them(caches: Path) -> None:
     keep(caches, "Systran/faster-whisper-tiny", model_bin=KIND)
     assert similar("systran/faster-wisper-tiny") == "Systran/faster-whisper-tiny"

@@ -100,12 +100,20 @@ def test_it_is_what_it_stands_for(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("quantised", "got"),
     [
-        ({"quant_method": "gptq", "bits": 4}, "got 'gptq'"),
-        ({"quant_method": "awq"}, "got 'awq'"),
-        ({"quant_method": "bitsandbytes"}, "got 'bitsandbytes'"),
+        ({"quant_method": "gptq", "bits": 3}, r"got 'gptq' \(bits 3\)"),
+        ({"quant_method": "gptq"}, r"got 'gptq' \(bits None\)"),
         (
-            {"quant_method": "compressed-tensors", "format": "pack-quantized"},
-            r"got 'compressed-tensors' \(pack-quantized\)",
+            {"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"},
+            r"got 'gptq' \(marlin\)",
+        ),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 0}, r"got 'gptq' \(group_size 0\)"),
+        ({"quant_method": "awq", "bits": 4, "version": "gemv"}, r"got 'awq' \(gemv\)"),
+        ({"quant_method": "awq", "bits": 8}, r"got 'awq' \(bits 8\)"),
+        ({"quant_method": "awq", "bits": 4, "backend": "llm-awq"}, r"got 'awq' \(llm-awq\)"),
+        *(({"quant_method": name}, f"got '{name}'") for name in ("quip", "hqq", "aqlm", "exl2")),
+        (
+            {"quant_method": "compressed-tensors", "format": "marlin-24"},
+            r"got 'compressed-tensors' \(marlin-24\)",
         ),
     ],
 )
