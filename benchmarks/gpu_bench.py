@@ -253,7 +253,7 @@ class Bench:
                 for i in range(batch)
             ]
         rate, step = gpu_load.decode_rate(core, requests, warm=warm, steps=self.steps, seconds=5.0)
-        in_layers = None if self.dtype == "bfloat16" else 1
+        in_layers = {"fp8": 1.0, "int8": 1.0, "int4": 0.5 + 2 / 128}.get(self.dtype)
         weights, kept, fixed = decoder_bytes(
             config, geometry.family, self.element, in_layers=in_layers
         )

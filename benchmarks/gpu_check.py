@@ -31,7 +31,17 @@ ROOT = Path(__file__).resolve().parent.parent
 NAME = "gpu-check.json"
 TESTS = ROOT / "tests" / "gpu"
 # Each needs what those before it have shown; others come last.
-ORDER = ("choices", "tokens", "attention", "fp8", "early_launch", "models", "overlap", "graphs")
+ORDER = (
+    "choices",
+    "tokens",
+    "attention",
+    "fp8",
+    "int4",
+    "early_launch",
+    "models",
+    "overlap",
+    "graphs",
+)
 SECONDS = 480.0  # of the whole suite, at most
 TEST_SECONDS = 120.0  # of one test, what it compiles included
 WORKERS = 8  # on a card: what takes the time is Python and the compiler

@@ -18,9 +18,18 @@ from lookhear.kernels.embedding import embed_tokens
 from lookhear.kernels.experts import ExpertWeights, mixed_experts, pack_experts, route
 from lookhear.kernels.fp8 import fits_fp8, fp8_refusal, int8_refusal, round_int8, round_rows
 from lookhear.kernels.grammar_mask import allow_bits_
+from lookhear.kernels.int4.weights import (
+    INT4,
+    Int4Weights,
+    int4_group,
+    join_int4,
+    pack_int4,
+    round_int4,
+)
 from lookhear.kernels.linear import (
     LinearWeights,
     default_cpu_dtype,
+    in_int4,
     pack_conv,
     pack_linear,
     supports_half_weights,
@@ -42,8 +51,10 @@ from lookhear.kernels.sampling import greedy, sample, token_logprobs, top_logpro
 from lookhear.kernels.self_attention_paged import self_attention_paged
 
 __all__ = [
+    "INT4",
     "AdaptedWeights",
     "ExpertWeights",
+    "Int4Weights",
     "LinearWeights",
     "RowAdapters",
     "Segment",
@@ -63,7 +74,10 @@ __all__ = [
     "fp8_refusal",
     "gelu_",
     "greedy",
+    "in_int4",
+    "int4_group",
     "int8_refusal",
+    "join_int4",
     "layer_norm",
     "linear",
     "log_mel",
@@ -74,6 +88,7 @@ __all__ = [
     "norm_rope_write",
     "pack_conv",
     "pack_experts",
+    "pack_int4",
     "pack_linear",
     "paged_attention",
     "paged_write",
@@ -82,6 +97,7 @@ __all__ = [
     "rope_angles",
     "rope_factors",
     "rope_frequencies",
+    "round_int4",
     "round_int8",
     "round_rows",
     "route",

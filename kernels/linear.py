@@ -16,7 +16,8 @@ bfloat16 weights can have a half copy beside the packed one, for one or two rows
 memory, half the time of a decode step.
 
 On a GPU weights lie as they were read; or in float8 (`kernels.fp8`) or int8 with a scale for each
-output. With int8, inputs are never rounded.
+output, or in 4 bits with scales of groups (`kernels.int4`). With int8 and 4 bits, inputs are never
+rounded.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from lookhear.kernels.choice import has_triton
 from lookhear.kernels.cpu.int8 import int8_product, pack_int8
 from lookhear.kernels.fp8 import FEW_ROWS as FEW_FP8_ROWS
 from lookhear.kernels.fp8 import FP8, scaled_product
+from lookhear.kernels.int4.weights import Int4Weights, int4_product
 from lookhear.kernels.norms import add_rms_norm, rms_norm
 
 PACK_FROM = 400_000  # float32 weights from this many elements on are packed; measured
@@ -51,10 +53,10 @@ HALF_ROWS = 2
 
 @dataclass(frozen=True, slots=True)
 class LinearWeights:
-    """weight: [out, in], in oneDNN's layout if packed, empty if half or int8. bias: [out] or None.
-    half: FBGEMM's object, bias included; beside packed bfloat16 for few rows only. plain: [out, in]
-    for few rows, if packed and small. int8: of `pack_int8`. scales: [out] float32, of a weight in
-    float8 or int8. Never written."""
+    """weight: [out, in], in oneDNN's layout if packed, empty if half, int8 or int4. bias: [out] or
+    None. half: FBGEMM's object, bias included; beside packed bfloat16 for few rows only. plain:
+    [out, in] for few rows, if packed and small. int8: of `pack_int8`. scales: [out] float32, of a
+    weight in float8 or int8. Never written."""
 
     weight: Tensor
     bias: Tensor | None
@@ -65,6 +67,7 @@ class LinearWeights:
     plain: Tensor | None = None
     int8: Any = None
     scales: Tensor | None = None
+    int4: Int4Weights | None = None
 
 
 def default_cpu_dtype() -> torch.dtype:
@@ -133,6 +136,13 @@ def pack_linear(
     )
 
 
+def in_int4(weights: Int4Weights, bias: Tensor | None = None) -> LinearWeights:
+    """For `linear`."""
+    out_features, half = weights.numbers.shape
+    empty = weights.scales.new_empty(0)
+    return LinearWeights(empty, bias, False, out_features, 2 * half, int4=weights)
+
+
 def pack_conv(weight: Tensor, *, channels_last: bool | None = None) -> Tensor:
     """Weights of `conv2d`, [out, in, height, width], in the layout for their device: on a GPU the
     channels last, as tensor cores take them. The output is laid out so too, whatever the input;
@@ -167,6 +177,9 @@ def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tenso
     if weights.scales is not None:
         is_fp8 = weights.weight.dtype == FP8
         y = in_8_bits(x, weights, rounds=is_fp8 and rows > FEW_FP8_ROWS)
+    elif weights.int4 is not None:
+        y = int4_product(x.reshape(rows, weights.in_features), weights.int4, weights.bias)
+        y = y.view(*x.shape[:-1], weights.out_features)
     elif weights.int8 is not None:
         y = int8_product(x.reshape(rows, weights.in_features), weights.int8)
         if weights.bias is not None:

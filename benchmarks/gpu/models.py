@@ -150,6 +150,9 @@ class RandomWeights(CheckpointReader):
     def take_scaled(self, name: str, dtype: torch.dtype, *shape: int) -> None:
         """Nothing is stored so: it is rounded as it is loaded."""
 
+    def take_integers(self, name: str, *shape: int) -> None:
+        """As `take_scaled`."""
+
     def finish(self, ignore: object = (), *, parts: object = ()) -> None:
         """Nothing was left in a file."""
 
@@ -195,7 +198,7 @@ def build(folder: Path, device: str, **changes: Any) -> Built:
 
 
 def decoder_bytes(
-    config: Mapping[str, Any], family: str, element: int, *, in_layers: int | None = None
+    config: Mapping[str, Any], family: str, element: int, *, in_layers: float | None = None
 ) -> tuple[int, int, int]:
     """What a decode step reads: bytes of weights; of keys and values per row, for every token of
     its context, and besides (a Whisper's audio). in_layers: bytes of a layer's weight, if it has
@@ -210,6 +213,6 @@ def decoder_bytes(
     width, dim = text["hidden_size"], text["head_dim"]
     queries, keys = (dim * text[f"num_{key}"] for key in ("attention_heads", "key_value_heads"))
     layer = width * (2 * queries + 2 * keys) + 3 * width * text["intermediate_size"]
-    weights = (in_layers or element) * text["num_hidden_layers"] * layer
+    weights = int((in_layers or element) * text["num_hidden_layers"] * layer)
     weights += element * width * text["vocab_size"]
     return weights, element * 2 * text["num_hidden_layers"] * keys, 0

@@ -53,8 +53,8 @@ def parser(program: str, description: str) -> argparse.ArgumentParser:
     made.add_argument("--geometry", choices=("true", "tiny"), default="true")
     made.add_argument("--model", action="append", choices=tuple(GEOMETRIES))
     made.add_argument(
-        "--dtype", choices=("bfloat16", "fp8", "int8"), default="bfloat16",
-        help="fp8, int8: of the matrices of a Qwen3's layers",
+        "--dtype", choices=("bfloat16", "fp8", "int8", "int4"), default="bfloat16",
+        help="fp8, int8, int4: of the matrices of a Qwen3's layers",
     )  # fmt: skip
     made.add_argument(
         "--kv-cache-dtype", choices=("auto", "fp8"), default="auto",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lookhear.engine.config.log import FORMATS, LEVELS
 
 AUTO_MODEL = "auto"  # the first of the next two that can be had
-DTYPES = ("auto", "float32", "bfloat16", "float16", "int8", "fp8")
+DTYPES = ("auto", "float32", "bfloat16", "float16", "int8", "fp8", "int4")
 DEFAULT_REAL, DEFAULT_TOY = "openai/whisper-base", "demo-whisper"
 
 
@@ -36,7 +36,7 @@ class EngineConfig:
     # "cpu", "cuda", "cuda:1", or "auto": cuda if there is one, since Ampere; several: one replica
     # after another.
     device: str = "auto"
-    # "float32", "bfloat16", "float16", "int8" (Whisper on a CPU, Qwen3's on a GPU), "fp8"
+    # "float32", "bfloat16", "float16", "int8" (Whisper on a CPU, Qwen3's on a GPU), "fp8", "int4"
     # (Qwen3's on a GPU), or "auto": what this machine is fastest in.
     dtype: str = "auto"
     # Engines that share the model's sessions; each has a copy of the weights. To one of them: how

@@ -17,6 +17,7 @@ from lookhear.engine.core.core import Desk
 from lookhear.engine.core.runner import Runner
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.kernels import (
+    INT4,
     default_cpu_dtype,
     fp8_refusal,
     int8_refusal,
@@ -27,6 +28,8 @@ from lookhear.kernels.fp8 import FP8
 
 # Weights of which less than this stay in the processor's cache: halving them saves nothing.
 SMALL_CHECKPOINT_BYTES = 64 * 2**20
+# docs/benchmarks.md has the numbers.
+SLOW_INT4 = ", for which torch's products of 4 bits pay for single rows of large matrices alone"
 # A second copy of the weights may take so much of the machine's memory.
 COPY_SHARE = 0.25
 
@@ -95,15 +98,15 @@ def acceleration_of(config: EngineConfig, device: str) -> Acceleration:
 
 def chosen_dtype(name: str, device: str, folder: Path | None = None) -> torch.dtype:
     """The fastest one that keeps the words, for "auto". folder: of a checkpoint that stays in
-    float32 on a CPU if it is small. Raises `CheckpointError` for int8 and fp8: see `int8_weights`,
-    `linear_dtype`."""
+    float32 on a CPU if it is small. Raises `CheckpointError` for int8, fp8 and int4: see
+    `int8_weights`, `linear_dtype`."""
     models = "Qwen3, Qwen3-ASR, Qwen3-VL and Voxtral on a GPU"
     if name == "int8":
         raise CheckpointError(
             f"dtype: int8 is for Whisper on a CPU, and for {models}; expected another, or auto"
         )
-    if name == "fp8":
-        raise CheckpointError(f"dtype: fp8 is for {models}; expected another, or auto")
+    if name in ("fp8", "int4"):
+        raise CheckpointError(f"dtype: {name} is for {models}; expected another, or auto")
     if name != "auto":
         dtype: torch.dtype = getattr(torch, name)
         return dtype
@@ -134,15 +137,16 @@ def int8_weights(name: str, device: str, folder: Path) -> bool:
 
 
 def linear_dtype(name: str, device: str) -> torch.dtype | None:
-    """What a family that can keeps its decoder's matrices in, float8 or int8, and all else in
+    """What a family that can keeps its decoder's matrices in, float8, int8 or int4, and all else in
     bfloat16: where it is asked to. Raises `CheckpointError` where it is and cannot. None: as
     `chosen_dtype` says."""
-    if name not in ("fp8", "int8"):
+    if name not in ("fp8", "int8", "int4"):
         return None
     refused = (fp8_refusal if name == "fp8" else int8_refusal)(device)
     if refused is not None:
-        raise CheckpointError(f"dtype: {name}: {refused}")
-    return FP8 if name == "fp8" else torch.int8
+        why = SLOW_INT4 if name == "int4" and device == "cpu" else ""
+        raise CheckpointError(f"dtype: {name}: {refused}{why}")
+    return FP8 if name == "fp8" else torch.int8 if name == "int8" else INT4
 
 
 def check_cache(config: EngineConfig, family: Family, device: str) -> None:
@@ -179,9 +183,11 @@ def weight_bytes(folder: Path, dtype: str, device: str, unread: tuple[str, ...] 
     def is_read(name: str) -> bool:
         return not name.startswith(unread)
 
-    if dtype in ("fp8", "int8"):
+    if dtype in ("fp8", "int8", "int4"):
         rounded = num_elements(folder, lambda name: is_read(name) and _is_linear(name))
-        return 2 * num_elements(folder, is_read) - rounded
+        # Scales of 4 bits are of 32 inputs at least.
+        saved = rounded * 3 // 2 - rounded // 16 if dtype == "int4" else rounded
+        return 2 * num_elements(folder, is_read) - saved
     element = torch.empty(0, dtype=chosen_dtype(dtype, device, folder)).element_size()
     return num_elements(folder, is_read) * element
 

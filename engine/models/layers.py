@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from lookhear.engine.checkpoints.layout import IntegerMatrix
 from lookhear.engine.checkpoints.loader import CheckpointReader
 from lookhear.kernels import (
+    INT4,
     ExpertWeights,
+    Int4Weights,
     LinearWeights,
     add_layer_norm_,
     fits_fp8,
+    in_int4,
+    int4_group,
+    join_int4,
     layer_norm,
     linear,
     pack_experts,
+    pack_int4,
     pack_linear,
+    round_int4,
     round_int8,
     round_rows,
 )
@@ -36,9 +45,9 @@ class Placement:
 
 class WeightSource:
     """A reader that counts parameters and puts linears together. dtype: None for the reader's.
-    half: see `pack_linear`. linears: what they are kept in, float8 or int8 (`kernels.fp8`), but
-    for those whose sizes cannot be; None for dtype. modules: by their names in the checkpoint,
-    where each linear is."""
+    half: see `pack_linear`. linears: what they are kept in, float8, int8 (`kernels.fp8`) or int4
+    (`kernels.int4`), but for those whose sizes cannot be; None for dtype. modules: by their names
+    in the checkpoint, where each linear is."""
 
     def __init__(
         self,
@@ -86,7 +95,11 @@ class WeightSource:
             else None
         )
         kept = self._linears
-        if kept is not None and fits_fp8(sum(parts.values()), inside):
+        if kept == INT4:
+            if (group := int4_group(inside)) is not None:
+                four = self._int4(name, parts, inside, group)
+                return self.placed(name, parts, in_int4(four, added))
+        elif kept is not None and fits_fp8(sum(parts.values()), inside):
             each = [self._scaled(f"{name}.{p}.weight", kept, n, inside) for p, n in parts.items()]
             values, scales = (torch.cat(found) for found in zip(*each, strict=True))
             packed = pack_linear(values.view(kept), added, scales=scales)
@@ -105,6 +118,30 @@ class WeightSource:
             self.num_parameters += found[0].numel()
         return found[0].view(torch.uint8), found[1]  # bytes can be put together everywhere
 
+    def _int4(self, name: str, parts: Mapping[str, int], inside: int, group: int) -> Int4Weights:
+        """As they are stored, where ours can be groups within theirs; or rounded."""
+        stored = {p: self._integers(f"{name}.{p}.weight", n, inside) for p, n in parts.items()}
+        sizes = [matrix.group_size for matrix in stored.values() if matrix is not None]
+        fitting = int4_group(inside, math.gcd(*sizes)) if sizes else group
+        found = []
+        for part, out in parts.items():
+            matrix = stored[part]
+            if matrix is not None and fitting is not None and inside % matrix.group_size == 0:
+                found.append(_as_stored(matrix, fitting))
+                continue
+            if matrix is None:
+                weight = self.take(f"{name}.{part}.weight", out, inside)
+            else:
+                weight = matrix.whole().to(self._reader.dtype)
+            found.append(round_int4(weight, fitting or group))
+        return join_int4(found)
+
+    def _integers(self, name: str, out: int, inside: int) -> IntegerMatrix | None:
+        matrix = self._reader.take_integers(name, out, inside)
+        if matrix is not None:
+            self.num_parameters += matrix.values.numel()
+        return matrix
+
     def placed(
         self,
         name: str,
@@ -119,6 +156,17 @@ class WeightSource:
             self.modules[f"{name}.{part}"] = Placement(weights, first, out, scale)
             first += out
         return weights
+
+
+def _as_stored(matrix: IntegerMatrix, group: int) -> Int4Weights:
+    """group: of which each of the matrix's is a multiple."""
+    times = matrix.group_size // group
+    zeros = matrix.zeros
+    if zeros is None and matrix.bits < 4:  # what is no middle of 4 bits
+        zeros = torch.full_like(matrix.scales, 2 ** (matrix.bits - 1), dtype=torch.uint8)
+    if zeros is not None:
+        zeros = zeros.repeat_interleave(times, 1)
+    return pack_int4(matrix.values, matrix.scales.repeat_interleave(times, 1), zeros)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from lookhear.engine.models.gated_ffn import (
     read_sparse,
 )
 from lookhear.engine.models.layers import Placement, WeightSource
-from lookhear.kernels import LinearWeights, pack_linear
+from lookhear.kernels import INT4, LinearWeights, pack_linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +171,13 @@ def read_weights(
     4 rows take as long, and 16 rows, a draft's, 1.7 times.
     half: on a CPU, the layers' matrices are in float16 for decoding: instead of float32, or beside
     bfloat16 for one or two rows (`kernels.linear`).
-    linears: what the layers' matrices are in, float8 or int8 (`kernels.fp8`); not embeddings, head
-    and norms.
+    linears: what the layers' matrices are in, float8, int8 (`kernels.fp8`) or int4
+    (`kernels.int4`); not embeddings, head and norms.
 
     The caller finishes the reader, telling it to ignore `tied_copy`.
     """
     if linears is not None and dims.experts is not None:
-        name = "int8" if linears == torch.int8 else "fp8"
+        name = {torch.int8: "int8", INT4: "int4"}.get(linears, "fp8")
         raise CheckpointError(
             f"dtype: {name} is not for layers of experts; expected another, or auto"
         )

@@ -172,7 +172,7 @@ def serve_parser() -> argparse.ArgumentParser:
     _number(add, engine, "--recover-seconds", "S",
         "sessions wait so long for another engine when theirs died; 0: not")  # fmt: skip
     add("--dtype", default=engine.dtype, choices=DTYPES, help="int8: Whisper on a CPU; int8, "
-        "fp8: Qwen3, Qwen3-ASR, Qwen3-VL on a GPU; auto: what this machine is fastest in "
+        "fp8, int4: Qwen3, Qwen3-ASR, Qwen3-VL on a GPU; auto: what this machine is fastest in "
         "(default: %(default)s)")  # fmt: skip
     add("--threads", type=int, default=engine.threads,
         help="0: all cores but one, or one for a small model")  # fmt: skip

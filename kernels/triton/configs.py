@@ -117,6 +117,19 @@ DEFAULTS: Table = {
         (64, Tile(32, 4, 3)),
         (float("inf"), Tile(128, 8, 3)),
     ),
+    # Of weights of 4 bits, by rows; size: outputs of one program; stages: groups whose bytes are on
+    # their way. Then beyond those. By arithmetic.
+    "few rows 4 bits": (
+        (1, Tile(8, 2, 8)),
+        (2, Tile(8, 2, 4)),
+        (4, Tile(8, 4, 2)),
+        (float("inf"), Tile(1, 1)),
+    ),
+    "rows int4": (
+        (16, Tile(16, 4, 4)),
+        (64, Tile(32, 4, 2)),
+        (float("inf"), Tile(64, 8, 2)),
+    ),
     # By pairs of a token and an expert, per expert; size: outputs of one program. Of a decode step
     # few programs have anything to do, so they are small; a turn's inputs and weights of all stages
     # lie in shared memory: stages * (rows + 2 * size) * 128 bytes.

@@ -16,7 +16,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lookhear.kernels.experts import ExpertWeights
 from lookhear.kernels.fp8 import round_int8, round_rows
-from lookhear.kernels.linear import LinearWeights
+from lookhear.kernels.int4.weights import round_int4
+from lookhear.kernels.linear import LinearWeights, in_int4
 from lookhear.kernels.triton import (
     activations,
     attention,
@@ -99,6 +100,23 @@ def int8_calls(rows: int) -> Calls:
         x, wide = drawn(device, rows, 2048), drawn(device, rows, 6144)
         return {
             "output": partial(linear.linear, x, weights(2048, 2048)),
+            "gate, up": partial(linear.linear, x, weights(12_288, 2048)),
+            "down": partial(linear.linear, wide, weights(2048, 6144)),
+        }
+
+    return calls
+
+
+def int4_calls(rows: int) -> Calls:
+    """Of a layer of the same decoder, weights of 4 bits in groups of 128."""
+
+    def calls(device: torch.device) -> dict[str, Call]:
+        def weights(outs: int, inner: int) -> LinearWeights:
+            return in_int4(round_int4(drawn(device, outs, inner) / inner**0.5, 128))
+
+        x, wide = drawn(device, rows, 2048), drawn(device, rows, 6144)
+        return {
+            "query, key, value": partial(linear.linear, x, weights(4096, 2048)),
             "gate, up": partial(linear.linear, x, weights(12_288, 2048)),
             "down": partial(linear.linear, wide, weights(2048, 6144)),
         }

@@ -76,6 +76,13 @@ def cases() -> Iterator[Case]:
         yield Case(
             "rows int8", rows, _tiles((16, 32, 64), (4, 8), (4, 3, 2)), calls.int8_calls(rows)
         )
+    tiles = _tiles((8, 4, 16), (2, 4, 1), (8, 4, 2))
+    for rows in (1, 2, 4):
+        yield Case("few rows 4 bits", rows, tiles, calls.int4_calls(rows))
+    for rows in (16, 64):
+        yield Case(
+            "rows int4", rows, _tiles((16, 32, 64), (4, 8), (4, 3, 2)), calls.int4_calls(rows)
+        )
     tiles = _tiles((64, 32, 128), (4, 8, 2), (2, 3, 4, 1))
     for dim, steps in (
         (64, decode_steps([(TURBO, 1, 100), (TURBO, 64, 100)])),

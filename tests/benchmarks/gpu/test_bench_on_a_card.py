@@ -24,7 +24,11 @@ from tests.engine.imagined.launches import imagine, present
 # Graphs alone are those of graphs + overlap; `tests/engine/imagined` plays both.
 @pytest.mark.parametrize(
     ("dtype", "modes"),
-    [("bfloat16", ("eager", "graphs + overlap")), ("fp8", ("graphs + overlap",))],
+    [
+        ("bfloat16", ("eager", "graphs + overlap")),
+        ("fp8", ("graphs + overlap",)),
+        ("int4", ("graphs + overlap",)),
+    ],
 )
 def test_every_section_comes_to_its_end(
     dtype: str, modes: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -39,7 +43,8 @@ def test_every_section_comes_to_its_end(
             return step(core)
 
     monkeypatch.setattr(EngineCore, "step", served)
-    monkeypatch.setattr(family, "fp8_refusal", lambda device: None)
+    for refusal in ("fp8_refusal", "int8_refusal"):
+        monkeypatch.setattr(family, refusal, lambda device: None)
     monkeypatch.setattr(gpu_bench, "MODES", {mode: gpu_bench.MODES[mode] for mode in modes})
     sections = ("decode", "encoder", "tick")
     options = [option for name in sections for option in ("--section", name)]

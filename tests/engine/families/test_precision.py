@@ -20,6 +20,7 @@ from lookhear.engine.families.family import (
 )
 from lookhear.engine.models.gated_ffn import DenseFeedForward
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.kernels import INT4
 from lookhear.kernels.fp8 import FP8
 from tools.random_checkpoints.qwen3 import build_random_qwen3_asr
 from tools.random_checkpoints.whisper import build_random_whisper
@@ -95,6 +96,33 @@ def test_others_refuse_fp8_in_one_line() -> None:
     )
     with pytest.raises(CheckpointError, match=expected):
         build_core(EngineConfig(model="demo-whisper", dtype="fp8"), lambda stage, share: None)
+
+
+@pytest.mark.parametrize("name", ["demo-qwen3-asr", "demo-qwen3-vl"])
+def test_int4_is_refused_without_a_card_that_has_it(name: str) -> None:
+    expected = (
+        r"int4: expected a GPU of compute capability 8\.0 or more .*is 'cpu', for which .* alone"
+    )
+    with pytest.raises(CheckpointError, match=expected):
+        build_core(EngineConfig(model=name, dtype="int4"), lambda stage, share: None)
+    with pytest.raises(CheckpointError, match="int4 is for Qwen3, Qwen3-ASR, Qwen3-VL and Voxtral"):
+        build_core(EngineConfig(model="demo-whisper", dtype="int4"), lambda stage, share: None)
+
+
+def test_int4_counts_no_less_than_there_is(tmp_path: Path) -> None:
+    build_random_qwen3_asr(tmp_path, text={"head_dim": 16, "intermediate_size": 96})
+    model = Qwen3AsrModel.from_folder(tmp_path, dtype=torch.bfloat16, linears=INT4)
+    rounded = whole = 0
+    for layer in model.decoder.weights.layers:
+        assert isinstance(layer.ffn, DenseFeedForward)
+        for weights in (layer.qkv, layer.out, layer.ffn.gate_up, layer.ffn.down):
+            assert weights.int4 is not None and weights.int4.zeros is None
+            rounded += weights.int4.numbers.nbytes + weights.int4.scales.nbytes
+            whole += weights.in_features * weights.out_features
+    tensors = load_file(tmp_path / "model.safetensors")
+    others = sum(tensor.numel() for tensor in tensors.values()) - whole
+    held = 2 * others + rounded
+    assert held <= weight_bytes(tmp_path, "int4", "cuda") <= held + whole // 32  # larger groups
 
 
 def test_fp8_counts_half_the_bytes_of_a_decoders_layers(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import get_ptxas
 from triton.runtime.jit import JITFunction
 
-from lookhear.kernels import ExpertWeights
+from lookhear.kernels import ExpertWeights, Int4Weights, in_int4
 from lookhear.kernels.linear import LinearWeights
 from lookhear.kernels.triton import (
     activations,
@@ -71,6 +71,9 @@ def compile_all() -> None:
     for rows in (16, 64, 2048):
         in_int8(rows, inner=2048)
     in_int8(8, inner=1)
+    for rows in (1, 2, 4, 16, 64, 2048):
+        of_4_bits(rows, inner=2048, group=128)
+        of_4_bits(rows, inner=32, group=32, has_zeros=True)
     over_experts(1, experts=1, per_token=1, width=1, ffn=1)
     over_keys(tokens=4, heads=16, kv_heads=8, dim=128, blocks=300)
     over_keys(tokens=512, heads=16, kv_heads=8, dim=128, blocks=300)
@@ -193,6 +196,13 @@ def in_int8(rows: int, inner: int) -> None:
     weight = zeros(2048, inner, dtype=torch.int8)
     weights = LinearWeights(weight, None, False, 2048, inner, scales=torch.zeros(2048))
     linear.linear(zeros(rows, inner), weights)
+
+
+def of_4_bits(rows: int, inner: int, group: int, has_zeros: bool = False) -> None:
+    scales = zeros(inner // group, 2048)
+    middle = zeros(inner // group, 2048, dtype=torch.uint8) if has_zeros else None
+    weights = Int4Weights(zeros(2048, inner // 2, dtype=torch.uint8), scales, middle)
+    linear.linear(zeros(rows, inner), in_int4(weights))
 
 
 def over_experts(tokens: int, experts: int, per_token: int, width: int, ffn: int) -> None:

@@ -32,7 +32,7 @@ def compiled() -> list[list[str]]:
 def test_every_kernel_compiles_and_fits(compiled: list[list[str]]) -> None:
     defined = {
         line.removeprefix("def ").split("(")[0]
-        for path in (ROOT / "kernels" / "triton").glob("*.py")
+        for path in (ROOT / "kernels" / "triton").rglob("*.py")
         for line in path.read_text(encoding="utf-8").splitlines()
         if line.startswith("def ") and "_kernel(" in line
     }
@@ -46,9 +46,10 @@ def test_attention_of_many_queries_keeps_the_tensor_cores_of_a_hopper_busy(
 ) -> None:
     by_warpgroups = [line for line in compiled if "wgmma" in line]
     # Prefill, an encoder's attention over whole inputs and that inside windows; experts of many,
-    # and products of weights in int8.
+    # and products of weights in int8 and of 4 bits.
     assert {line[0] for line in by_warpgroups} == {
-        "_attend_kernel", "_window_kernel", "_gate_up_kernel", "_down_kernel", "_rows_kernel"
+        "_attend_kernel", "_window_kernel", "_gate_up_kernel", "_down_kernel", "_rows_kernel",
+        "_rows_int4_kernel",
     }  # fmt: skip
     assert {tuple(line[5:]) for line in by_warpgroups} == {("0", "parallel")}
     # The encoders': two programs on a multiprocessor, one multiplies while one has exponentials.
