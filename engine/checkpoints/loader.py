@@ -310,7 +310,7 @@ def _readable(container: TensorContainer, folder: Path) -> TensorContainer:
         raise CheckpointError(f"{path}: {why}")
     if config.get("quantization_config") is None:
         return container
-    if not isinstance(container, _Safetensors):
+    if not isinstance(container, _Safetensors | TorchFile):
         raise CheckpointError(f"{path}: quantization_config: expected safetensors beside it")
     return Quantised(container, config)
 

@@ -233,7 +233,8 @@ class PackQuantized(_PackedIntegers):
             return None
         if self._stored.read(name).dtype == torch.int8:  # not packed, as older versions wrote them
             zeros = found(self._stored, name, (out, groups), *([(out,)] if groups == 1 else []))
-            return (zeros.reshape(out, groups).int() + 2 ** (bits - 1)).to(torch.uint8)
+            middle = 1 << bits - 1
+            return (zeros.reshape(out, groups).int() + middle).to(torch.uint8)
         words = found(self._stored, name, (-(-out * bits // WORD), groups), dtypes="int32")
         zeros = unpacked(words.t(), bits)[:, :out]
         return zeros.t()

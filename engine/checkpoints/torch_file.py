@@ -55,6 +55,10 @@ class TorchFile:
         """The file."""
         return self._path
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of a tensor."""
+        return tuple(self._tensors[name].shape)
+
     def read(self, name: str) -> Tensor:
         """A tensor as it is stored."""
         return self._tensors[name]
