@@ -18,6 +18,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "packed": {"pack": True},
     "half": {"half": True},
     "int8": {"int8": True, "pack": True},
+    "int4": {},
 }
 
 
@@ -31,7 +32,12 @@ class Pair:
             values: torch.Tensor = torch.randn(*shape, generator=generator)
             return values / math.sqrt(shape[-1])
 
-        self.base = kernels.pack_linear(drawn(sum(OUTS), IN), drawn(sum(OUTS)), **LAYOUTS[layout])
+        weight, bias = drawn(sum(OUTS), IN), drawn(sum(OUTS))
+        self.base = (
+            kernels.in_int4(kernels.round_int4(weight, 128), bias)
+            if layout == "int4"
+            else kernels.pack_linear(weight, bias, **LAYOUTS[layout])
+        )
         self.down = [[drawn(rank, IN) for rank in RANKS] for _ in range(SLOTS)]
         self.up = [
             [drawn(r, out) for r, out in zip(RANKS, OUTS, strict=True)] for _ in range(SLOTS)

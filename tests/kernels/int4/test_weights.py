@@ -44,16 +44,15 @@ def test_rounding() -> None:
     weights = round_int4(weight, 128)
     back = weights.whole()
     largest = weight.view(48, 2, 128).abs().amax(2)
-    assert ((back - weight).view(48, 2, 128).abs().amax(2) <= largest / 8 * 1.001).all()
-    # The furthest of each group stays, and what was rounded so stays as it is.
-    torch.testing.assert_close(back.view(48, 2, 128).abs().amax(2), largest)
+    # A quarter of the furthest may be cut off; what was rounded so stays as it is.
+    assert ((back - weight).view(48, 2, 128).abs().amax(2) <= largest * 0.35).all()
     assert torch.equal(round_int4(back, 128).whole(), back)
     error = (back - weight).pow(2).mean(1).sqrt() / weight.std(1)
-    assert error.mean() < 0.115
+    assert error.mean() < 0.1
     in_bfloat16 = round_int4(weight.bfloat16(), 128)
     assert in_bfloat16.scales.dtype == torch.bfloat16
     error = (in_bfloat16.whole() - weight).pow(2).mean(1).sqrt() / weight.std(1)
-    assert error.mean() < 0.115
+    assert error.mean() < 0.1
 
 
 def test_zeros_stay() -> None:
