@@ -10,9 +10,13 @@ from typing import NamedTuple
 
 import pytest
 
+from lookhear.engine.eagle3.config import LargeModel
+from lookhear.engine.eagle3.head import Eagle3Head
+from lookhear.engine.eagle3.passes import HeadPasses
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
+from lookhear.engine.paged.draft_model import DraftNetwork, ModelDrafter, SmallModel
 from lookhear.engine.paged.media import PagedModel
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.smolvlm.model import SmolVlmModel
@@ -38,6 +42,7 @@ from tests.engine.traces import (
     whole_window,
     window,
 )
+from tools.random_checkpoints.eagle3 import build_random_eagle3
 from tools.random_checkpoints.qwen3 import EXPERTS
 from tools.random_checkpoints.qwen3_omni import build_random_qwen3_omni
 from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
@@ -129,6 +134,37 @@ def test_pictures(device: Device, vl_folder: Path) -> None:
             )
             assert_same(played, expected)
     assert_all_compiled(device)
+
+
+@pytest.mark.parametrize("kind", ["head", "small model"])
+def test_drafts_by_a_network(device: Device, kind: str, vl_folder: Path, tmp_path: Path) -> None:
+    """Of the same model, or of a head that reads what captured passes have written."""
+    with device.card.paused():
+        model = Qwen3VLModel.from_folder(vl_folder)
+        parts = 1 + len(model.encoder.dims.deepstack)
+        expected = play(paged_runner(model, parts=parts), vl_trace(model), max_rows=ROWS)
+        build_random_eagle3(tmp_path, vl_folder, layers=(0, 1, 2), says=100)
+    with present(device.card):
+        model = Qwen3VLModel.from_folder(vl_folder, device="cuda")
+        acceleration = imagined(device.card, graphs=device.graphs, overlap=device.overlap)
+        head: Eagle3Head | None = None
+        if kind == "head":
+            large = LargeModel(vl_folder, (), model.decoder.dims, model.decoder.vocab)
+            head = Eagle3Head.from_folder(tmp_path, large, model.decoder)
+            model.decoder.tap = head.tap
+        runner = paged_runner(model, acceleration, parts=parts)
+        network: DraftNetwork
+        if head is None:
+            network = SmallModel(model.decoder, runner.rows, 160)
+        else:
+            network = HeadPasses(head, runner.cache, runner.rows)
+        runner.drafter = ModelDrafter(network, 160)
+        serving(device.card, runner)
+        played = play(runner, vl_trace(model), max_rows=ROWS, overlap=device.overlap)
+    assert_same(played, expected)
+    stats = runner.stats()
+    assert stats["draft_passes"] > 20
+    assert (stats["graph_passes"] > 0) == device.graphs
 
 
 # --- Qwen3-Omni ----------------------------------------------------------------------------------
