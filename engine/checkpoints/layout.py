@@ -53,11 +53,21 @@ class IntegerMatrix:
     def whole(self) -> Tensor:
         """[out, in] float32, what it stands for."""
         exact = self.values.float()
-        if self.zeros is None:
+        scales = self.scales.float()
+        zeros = None if self.zeros is None else self.zeros.float()
+        if zeros is None:
             exact -= 2 ** (self.bits - 1)
-        else:
-            exact -= self._for_inputs(self.zeros.float())
-        return exact.mul_(self._for_inputs(self.scales.float()))
+        if self.group_of is not None:
+            if zeros is not None:
+                exact -= zeros[:, self.group_of]
+            return exact.mul_(scales[:, self.group_of])
+        size = self.group_size
+        for group, start in enumerate(range(0, exact.shape[1], size)):  # in place, nothing wide
+            part = exact[:, start : start + size]
+            if zeros is not None:
+                part -= zeros[:, group, None]
+            part *= scales[:, group, None]
+        return exact
 
     def rows(self) -> tuple[Tensor, Tensor] | None:
         """[out, in] int8 and [out] float32, of which it is the product, if it has 8 bits and a
@@ -66,14 +76,6 @@ class IntegerMatrix:
             return None
         signed = (self.values ^ 0x80).view(torch.int8)  # less 128
         return signed, self.scales[:, 0].float()
-
-    def _for_inputs(self, of_groups: Tensor) -> Tensor:
-        """[out, groups] -> [out, in], or what broadcasts to it."""
-        if of_groups.shape[1] == 1:
-            return of_groups
-        if self.group_of is not None:
-            return of_groups[:, self.group_of]
-        return of_groups.repeat_interleave(self.group_size, 1)[:, : self.values.shape[1]]
 
 
 class Layout(Protocol):

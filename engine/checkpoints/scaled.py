@@ -1,7 +1,8 @@
 """Matrices in float8 or int8 whose scales stand beside them.
 
     fp8                  weight in float8, weight_scale_inv of each block (fine-grained FP8)
-    compressed-tensors   weight in float8 or int8, weight_scale of the tensor or of each output
+    compressed-tensors   weight in float8 or int8, weight_scale of the tensor or of each output; and
+                         weight_zero_point, if it is not symmetric
 
 What is in neither is no such matrix, and stays as it is.
 """
@@ -18,6 +19,7 @@ from torch import Tensor
 from lookhear.engine.checkpoints.layout import IntegerMatrix, Stored
 
 _SCALES = (".weight_scale_inv", ".weight_scale")
+_ZEROS = ".weight_zero_point"
 # Of activations: here these are not rounded, so nothing is lost without them.
 _UNUSED = (".input_scale", ".activation_scale")
 _STORED = (torch.float8_e4m3fn, torch.float8_e5m2, torch.int8)
@@ -27,7 +29,7 @@ class Scaled:
     """See `Layout`."""
 
     mark = ".weight"
-    beside = (*_SCALES, *_UNUSED)
+    beside = (*_SCALES, _ZEROS, *_UNUSED)
 
     def __init__(self, stored: Stored, settings: Mapping[str, Any]) -> None:
         self._stored = stored
@@ -45,7 +47,7 @@ class Scaled:
         if values.dtype not in _STORED or values.dim() != 2:
             return None
         scales = self._scales(name)
-        if len(scales) != 1:
+        if len(scales) != 1 or self._zeros(name) is not None:
             return None
         scale = self._stored.read(scales[0]).float()
         rows = len(values)
@@ -60,20 +62,29 @@ class Scaled:
         scales = self._scales(name)
         if len(scales) != 1:
             raise ValueError(f"expected one scale beside it, got {len(scales)}")
-        scale = self._stored.read(scales[0]).float()
-        if scale.numel() == 1:
-            return tensor.float() * scale.reshape(())
-        rows, columns = tensor.shape
-        if tuple(scale.shape) in ((rows,), (rows, 1)):
-            return tensor.float() * scale.view(rows, 1)
+        exact = tensor.float()
+        if (zeros := self._zeros(name)) is not None:
+            exact = exact - self._wide(zeros.float(), tensor, "zero point")
+        return exact * self._wide(self._stored.read(scales[0]).float(), tensor, "scale")
+
+    def _wide(self, each: Tensor, matrix: Tensor, what: str) -> Tensor:
+        """For each number of the matrix, or what broadcasts to it."""
+        if each.numel() == 1:
+            return each.reshape(())
+        rows, columns = matrix.shape
+        if tuple(each.shape) in ((rows,), (rows, 1)):
+            return each.view(rows, 1)
         down, across = self._block
         expected = (-(-rows // down), -(-columns // across))
-        if tuple(scale.shape) != expected:
+        if tuple(each.shape) != expected:
             raise ValueError(
-                f"expected a scale of {[rows, 1]} or {list(expected)}, got {list(scale.shape)}"
+                f"expected a {what} of {[rows, 1]} or {list(expected)}, got {list(each.shape)}"
             )
-        wide = scale.repeat_interleave(down, 0)[:rows].repeat_interleave(across, 1)[:, :columns]
-        return tensor.float() * wide
+        return each.repeat_interleave(down, 0)[:rows].repeat_interleave(across, 1)[:, :columns]
+
+    def _zeros(self, name: str) -> Tensor | None:
+        zeros = name.removesuffix(".weight") + _ZEROS
+        return self._stored.read(zeros) if zeros in self._stored.names else None
 
     def _scales(self, name: str) -> list[str]:
         """Names of what should be one."""

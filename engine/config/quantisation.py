@@ -26,7 +26,7 @@ def refusal(config: Mapping[str, Any]) -> str | None:
         return None
     form: str | None = ""
     if method == "compressed-tensors":
-        form = None if settings.get("format") in FORMATS else str(settings.get("format"))
+        form = next((form for form in _formats(settings) if form not in FORMATS), None)
     elif method == "gptq":
         form = _not_read(settings, gptq_form(settings), ("gptq", "gptq_v2"), BITS)
     elif method == "awq":
@@ -43,7 +43,17 @@ def refusal(config: Mapping[str, Any]) -> str | None:
 
 def gptq_form(settings: Mapping[str, Any]) -> str:
     """Which of GPTQ's it is: `gptq` has its zeros one smaller than `gptq_v2`."""
+    if settings.get("is_marlin_format"):  # as AutoGPTQ told it before it had a name
+        return "marlin"
     return str(settings.get("checkpoint_format") or settings.get("format") or "gptq")
+
+
+def _formats(settings: Mapping[str, Any]) -> list[str]:
+    """Of compressed-tensors; of each group of modules where they differ."""
+    whole, groups = str(settings.get("format")), settings.get("config_groups")
+    if whole != "mixed-precision" or not isinstance(groups, dict) or not groups:
+        return [whole]
+    return [str(g.get("format")) if isinstance(g, dict) else repr(g) for g in groups.values()]
 
 
 def _not_read(

@@ -106,6 +106,7 @@ def test_it_is_what_it_stands_for(tmp_path: Path, name: str) -> None:
             {"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"},
             r"got 'gptq' \(marlin\)",
         ),
+        ({"quant_method": "gptq", "bits": 4, "is_marlin_format": True}, r"'gptq' \(marlin\)"),
         ({"quant_method": "gptq", "bits": 4, "group_size": 0}, r"got 'gptq' \(group_size 0\)"),
         ({"quant_method": "awq", "bits": 4, "version": "gemv"}, r"got 'awq' \(gemv\)"),
         ({"quant_method": "awq", "bits": 8}, r"got 'awq' \(bits 8\)"),
@@ -124,6 +125,38 @@ def test_others_are_refused_with_what_loads(
     configured(tmp_path, quantised)
     with pytest.raises(CheckpointError, match=r"expected fp8 .*compressed-tensors.*" + got):
         CheckpointReader(tmp_path)
+
+
+def test_groups_may_have_formats_of_their_own(tmp_path: Path) -> None:
+    build_random_qwen3(tmp_path)
+    mixed = {"quant_method": "compressed-tensors", "format": "mixed-precision"}
+    groups = {"a": {"format": "int-quantized"}, "b": {"format": "pack-quantized"}}
+    configured(tmp_path, {**mixed, "config_groups": groups})
+    CheckpointReader(tmp_path)
+    groups["b"]["format"] = "nvfp4-pack-quantized"
+    configured(tmp_path, {**mixed, "config_groups": groups})
+    with pytest.raises(CheckpointError, match=r"got 'compressed-tensors' \(nvfp4-pack-quantized"):
+        CheckpointReader(tmp_path)
+
+
+def test_int8_may_have_zero_points(tmp_path: Path) -> None:
+    build_random_qwen3(tmp_path)
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    (matrix, *_) = matrices(tensors)
+    base = matrix.removesuffix(".weight")
+    values, scale = by_row(tensors[matrix])
+    zeros = torch.arange(len(values), dtype=torch.int8)[:, None] - 3
+    beside = {f"{base}.weight_scale": scale, f"{base}.weight_zero_point": zeros}
+    save_file({**tensors, matrix: values, **beside}, path)
+    configured(tmp_path, FORMS["int8"][2])
+    found = CheckpointReader(tmp_path)
+    assert found.take_scaled(matrix, torch.int8, *values.shape) is None
+    expected = (values.float() - zeros.float()) * scale
+    assert torch.equal(found.take(matrix, *values.shape), expected)
+    save_file({**tensors, matrix: values, **beside, f"{base}.weight_zero_point": zeros[:3]}, path)
+    with pytest.raises(CheckpointError, match="expected a zero point of"):
+        CheckpointReader(tmp_path).take(matrix, *values.shape)
 
 
 def test_a_scale_that_does_not_belong_is_named(tmp_path: Path) -> None:
