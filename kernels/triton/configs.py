@@ -121,8 +121,20 @@ DEFAULTS: Table = {
     # their way. Then beyond those. By arithmetic.
     "few rows 4 bits": (
         (1, Tile(8, 2, 8)),
-        (2, Tile(8, 2, 4)),
-        (4, Tile(8, 4, 2)),
+        (2, Tile(8, 2, 2)),
+        (4, Tile(8, 2, 1)),
+        (float("inf"), Tile(1, 1)),
+    ),
+    "few rows 4 bits, norm": (
+        (1, Tile(8, 2, 4)),
+        (2, Tile(8, 2, 2)),
+        (4, Tile(8, 2, 1)),
+        (float("inf"), Tile(1, 1)),
+    ),
+    "few rows 4 bits, gated": (
+        (1, Tile(16, 4, 4)),
+        (2, Tile(16, 4, 2)),
+        (4, Tile(16, 4, 1)),
         (float("inf"), Tile(1, 1)),
     ),
     "rows int4": (

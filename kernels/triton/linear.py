@@ -8,11 +8,11 @@ two products goes into them: the residual sum and the norm in front (each progra
 a few KB from the L2 cache), bias and activation behind. A kernel's first weights are on their way
 before the kernel in front of it has ended (`configs.launches_early`): they depend on nothing.
 
-Weights in float8 or int8 have a kernel of their own (`triton.weights_in_8_bits`), and those of 4
-bits two (`triton.int4`), behind which all else is a kernel by itself.
+Weights in float8 or int8 have a kernel of their own (`triton.weights_in_8_bits`), and so have those
+of 4 bits (`triton.int4`).
 
 Rows beyond what `configs` has for "few rows" ("few rows 8 bits") are the library's; of weights in
-int8 those of `weight_only`.
+int8 those of `weight_only`, of 4 bits those of `many_rows`.
 """
 
 # Tuples that grow are how Triton holds several tensors; of their types it asks nothing.
@@ -33,7 +33,7 @@ from lookhear.kernels.linear import linear as products
 from lookhear.kernels.triton.activations import gelu_, swiglu
 from lookhear.kernels.triton.configs import Tile, launches_early, tile
 from lookhear.kernels.triton.fp8 import norm_round_rows
-from lookhear.kernels.triton.int4.products import int4_product
+from lookhear.kernels.triton.int4.products import few_rows, many_rows
 from lookhear.kernels.triton.norms import add_rms_norm, rms_norm
 from lookhear.kernels.triton.weights_in_8_bits import few_rows_8_bits_kernel, weight_only
 
@@ -46,10 +46,14 @@ def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tenso
     x: [..., in]; weights: [out, in] in x's dtype, float8 or int8. Returns [..., out]. Grid: (out /
     tile,). Sums in float32, rounded before the activation, as the separate operations round.
     """
-    if weights.int4 is not None:
-        y = int4_product(x.reshape(-1, weights.in_features), weights.int4, weights.bias)
-        return _activated(y.view(*x.shape[:-1], weights.out_features), activation)
     found = _fit(x, weights, "few rows")
+    if weights.int4 is not None:
+        flat = x.reshape(x.numel() // weights.in_features, weights.in_features)
+        if found is not None:
+            y = few_rows(flat, weights, found, activation=activation)[0]
+        else:
+            y = _activated(many_rows(flat, weights.int4, weights.bias), activation)
+        return y.view(*x.shape[:-1], weights.out_features)
     if found is None and weights.scales is not None:
         if weights.weight.dtype == torch.int8:
             y = weight_only(x.reshape(-1, x.shape[-1]), weights).view(*x.shape[:-1], -1)
@@ -81,6 +85,8 @@ def norm_linear(
     found = _fit(x, weights, "few rows, gated" if gated else "few rows, norm")
     if found is not None:
         activation = "swiglu" if gated else "none"
+        if weights.int4 is not None:
+            return few_rows(x, weights, found, change, norm, eps, activation)
         return _product(x, weights, found, change, norm, eps, activation)
     if weights.scales is not None and weights.weight.dtype != torch.int8:
         values, row_scales, x = norm_round_rows(x, change, norm, eps)
@@ -103,13 +109,14 @@ def _activated(y: Tensor, activation: str) -> Tensor:
 
 def _fit(x: Tensor, weights: LinearWeights, kernel: str) -> Tile | None:
     """The tile, if these rows are few and the weights lie there as they are."""
-    is_8_bits = weights.scales is not None
-    if weights.packed or weights.half is not None or weights.int4 is not None:
+    if weights.packed or weights.half is not None:
         return None
-    if not is_8_bits and weights.weight.dtype != x.dtype:
-        return None
-    if is_8_bits:
+    if weights.int4 is not None:
+        kernel = kernel.replace("few rows", "few rows 4 bits")
+    elif weights.scales is not None:
         kernel = kernel.replace("few rows", "few rows 8 bits")
+    elif weights.weight.dtype != x.dtype:
+        return None
     found = tile(kernel, x.numel() // x.shape[-1])
     return found if found.size > 1 and x.numel() > 0 else None
 

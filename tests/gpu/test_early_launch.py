@@ -17,22 +17,23 @@ from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.models.qwen3_weights import Qwen3Dims, read_weights
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.cache import PagedBatch
-from lookhear.kernels import fp8_refusal
+from lookhear.kernels import INT4, fp8_refusal
 from lookhear.kernels.choice import mode
 from lookhear.kernels.fp8 import FP8
 from tests.gpu.conftest import IS_DRY
 
 pytestmark = pytest.mark.gpu
+LINEARS = {"whole": None, "fp8": FP8, "int4": INT4}
 PROMPT = 40  # cached tokens in front, random; a row more has three more of them
 
 
-@pytest.fixture(scope="module", params=["whole", "fp8"])
+@pytest.fixture(scope="module", params=LINEARS)
 def model(
     device: torch.device, sized: Callable[[int, int], int], request: pytest.FixtureRequest
 ) -> Qwen3Model:
     """28 layers of the width of Qwen3-ASR 0.6B."""
-    fp8 = request.param == "fp8"
-    if fp8 and device.type == "cuda" and (why := fp8_refusal(device)) is not None:
+    is_cards_fp8 = request.param == "fp8" and device.type == "cuda"
+    if is_cards_fp8 and (why := fp8_refusal(device)) is not None:
         pytest.skip(why)
     dims = Qwen3Dims(
         width=sized(1024, 64), layers=sized(28, 2), heads=sized(16, 2), kv_heads=sized(8, 1),
@@ -43,7 +44,7 @@ def model(
     dtype = torch.float32 if IS_DRY else torch.bfloat16
     with torch.inference_mode():
         reader = RandomWeights(Path(), dtype=dtype, device=device)
-        weights = read_weights(reader, dims, linears=FP8 if fp8 else None)
+        weights = read_weights(reader, dims, linears=LINEARS[request.param])
     return Qwen3Model(dims, weights)
 
 

@@ -54,12 +54,14 @@ def norm_calls(width: int) -> Calls:
 def few_rows_calls(rows: int, kernel: str) -> Calls:
     """Of a layer of a decoder with 1.7 billion parameters, its head, and a Whisper's first half of
     a feed-forward layer. kernel: which of the products, as in the table."""
-    fp8 = "8 bits" in kernel
+    fp8, int4 = "8 bits" in kernel, "4 bits" in kernel
 
     def calls(device: torch.device) -> dict[str, Call]:
         def weights(outs: int, inner: int, *, has_bias: bool = False) -> LinearWeights:
             bias = drawn(device, outs) if has_bias else None
             weight = drawn(device, outs, inner) / inner**0.5
+            if int4:
+                return in_int4(round_int4(weight, 128), bias)
             scales = None
             if fp8:
                 weight, scales = round_rows(weight)
@@ -78,7 +80,7 @@ def few_rows_calls(rows: int, kernel: str) -> Calls:
             "output": partial(linear.linear, x, weights(2048, 2048)),
             "down": partial(linear.linear, wide, weights(2048, 6144)),
         }
-        if fp8:
+        if fp8 or int4:
             return layer
         return {
             **layer,
@@ -108,7 +110,7 @@ def int8_calls(rows: int) -> Calls:
 
 
 def int4_calls(rows: int) -> Calls:
-    """Of a layer of the same decoder, weights of 4 bits in groups of 128."""
+    """The same of 4 bits, in groups of 128."""
 
     def calls(device: torch.device) -> dict[str, Call]:
         def weights(outs: int, inner: int) -> LinearWeights:

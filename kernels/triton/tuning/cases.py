@@ -76,9 +76,10 @@ def cases() -> Iterator[Case]:
         yield Case(
             "rows int8", rows, _tiles((16, 32, 64), (4, 8), (4, 3, 2)), calls.int8_calls(rows)
         )
-    tiles = _tiles((8, 4, 16), (2, 4, 1), (8, 4, 2))
+    tiles = _tiles((8, 4, 16), (2, 4, 1), (4, 2, 8, 1))
     for rows in (1, 2, 4):
-        yield Case("few rows 4 bits", rows, tiles, calls.int4_calls(rows))
+        for kernel in ("few rows 4 bits", "few rows 4 bits, norm", "few rows 4 bits, gated"):
+            yield Case(kernel, rows, tiles, calls.few_rows_calls(rows, kernel))
     for rows in (16, 64):
         yield Case(
             "rows int4", rows, _tiles((16, 32, 64), (4, 8), (4, 3, 2)), calls.int4_calls(rows)

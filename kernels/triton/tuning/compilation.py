@@ -18,6 +18,7 @@ from triton.runtime.jit import JITFunction
 
 from lookhear.kernels.triton import linear, self_attention_paged
 from lookhear.kernels.triton.configs import Tile, launches_early, trying
+from lookhear.kernels.triton.int4 import products
 from lookhear.kernels.triton.tuning.cases import Case, cases
 
 META = torch.device("meta")  # nobody looks into a tensor
@@ -48,7 +49,7 @@ def only_compile(
     """From now on, and for good, this process launches nothing: a launch compiles its kernel for
     the target and gives it to `compiled`. is_early: as `launches_early` says on that card."""
     driver.set_active(Aim(target))
-    for module in (linear, self_attention_paged):
+    for module in (linear, products, self_attention_paged):
         setattr(module, launches_early.__name__, lambda: is_early)
     launch = JITFunction.run
 

@@ -201,8 +201,11 @@ def in_int8(rows: int, inner: int) -> None:
 def of_4_bits(rows: int, inner: int, group: int, has_zeros: bool = False) -> None:
     scales = zeros(inner // group, 2048)
     middle = zeros(inner // group, 2048, dtype=torch.uint8) if has_zeros else None
-    weights = Int4Weights(zeros(2048, inner // 2, dtype=torch.uint8), scales, middle)
-    linear.linear(zeros(rows, inner), in_int4(weights))
+    four = Int4Weights(zeros(2048, inner // 2, dtype=torch.uint8), scales, middle)
+    weights, x = in_int4(four), zeros(rows, inner)
+    linear.linear(x, weights)
+    linear.norm_linear(x, x, x[0], 1e-6, weights)
+    linear.norm_linear(x, x, x[0], 1e-6, weights, gated=True)
 
 
 def over_experts(tokens: int, experts: int, per_token: int, width: int, ffn: int) -> None:

@@ -61,7 +61,9 @@ def test_products_of_few_rows_fetch_weights_while_the_kernel_before_still_runs(
     compiled: list[list[str]],
 ) -> None:
     early = [line for line in compiled if "early" in line]
-    assert {line[0] for line in early} == {*PRODUCTS, "_decode_kernel", "_join_kernel"}
+    assert {line[0] for line in early} == {
+        *PRODUCTS, "_few_rows_int4_kernel", "_decode_kernel", "_join_kernel"
+    }  # fmt: skip
     # The first are those of one row of a real width: two outputs a warp, 2048 inputs of each.
     products = [line for line in early if line[0] in PRODUCTS][:3]
     assert min(int(line[3]) for line in products) >= 16
@@ -74,6 +76,12 @@ SPILLED = {
     "layer, 2": 12, "layer, 4": 106, "gated, 2": 32, "gated, 4": 56, "down, 1": 176,
     "gated fp8, 4": 640,
 }  # fmt: skip
+
+
+def test_products_with_weights_of_4_bits_spill_nothing(compiled: list[list[str]]) -> None:
+    """By rows and groups; plain, behind a norm, and gated."""
+    products = [line for line in compiled if line[0] == "_few_rows_int4_kernel"]
+    assert len(products) == 3 * 2 * 3 and {line[5] for line in products} == {"0"}
 
 
 def test_products_of_few_rows_spill_no_more_than_is_known(compiled: list[list[str]]) -> None:
