@@ -99,9 +99,9 @@ class Gptq(_PackedIntegers):
         bits = self._bits(name)
         words = self._words(name)
         down, out = words.shape
-        inside = down * WORD // bits
+        inside = self._inside(f"{base}.g_idx", down * WORD // bits, WORD // bits)
         size = _group_size(self._settings, inside)
-        scales = found(self._stored, f"{base}.scales", dtypes="")
+        scales = found(self._stored, f"{base}.scales")
         groups = len(scales)
         index = self._group_of(f"{base}.g_idx", inside, groups, size)
         if index is None and groups != -(-inside // size):
@@ -117,13 +117,20 @@ class Gptq(_PackedIntegers):
         if gptq_form(self._settings) == "gptq":  # 1 in every number of a word
             zeros = zeros + 2**WORD // (2**bits - 1)
         return IntegerMatrix(
-            values=unpacked(words.t(), bits),
+            values=unpacked(words.t(), bits)[:, :inside],
             scales=scales.t(),
             zeros=_telling(unpacked(zeros, bits)[:, :out].t(), bits),
             group_of=index,
             group_size=size,
             bits=bits,
         )
+
+    def _inside(self, index: str, most: int, word: int) -> int:
+        """Inputs: what their words hold, if the last of these is full."""
+        if index not in self._stored.names:
+            return most
+        count = math.prod(self._stored.shape(index))
+        return count if most - word < count < most else most
 
     def _bits(self, name: str) -> int:
         """By what stands beside it, for modules may differ (`dynamic`)."""
