@@ -7,6 +7,7 @@ request's own drafts, how long passes take from trials at the start.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from dataclasses import dataclass
 
@@ -78,7 +79,11 @@ class Pace:
 
     def length(self, rows: int) -> int:
         """Tokens of the next draft, 0: none. rows: requests that are decoded together."""
-        return LONGEST if self._costs is None else self._best(self._costs, rows)[0]
+        return self.best(rows)[0]
+
+    def best(self, rows: int) -> tuple[int, float]:
+        """`length`, and how many tokens of a row a second has with it."""
+        return (LONGEST, math.inf) if self._costs is None else self._best(self._costs, rows)
 
     def saved(self, rows: int) -> float:
         """Seconds for each token of all rows."""

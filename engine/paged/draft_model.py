@@ -5,6 +5,9 @@ and what is found in the prefix cache is found for both. Two kinds: a smaller mo
 vocabulary, which reads what the large one reads (pictures it does not see: it reads their
 placeholders); and a head, which reads what the large one made of a token (`engine.eagle3`).
 
+What a grammar forces needs no network, and where an answer quotes what was said before, looking it
+up may be worth more: then nobody asks the network (`Quotes`).
+
 Where an answer is drawn, it draws with the same noise at the same places, so that two models that
 think alike draw alike; and it keeps to the same grammar.
 """
@@ -12,7 +15,7 @@ think alike draw alike; and it keeps to the same grammar.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +23,7 @@ import torch
 
 from lookhear.engine.core.request import Phase
 from lookhear.engine.device.acceleration import Acceleration
+from lookhear.engine.drafts.lookup import Lookup
 from lookhear.engine.drafts.pace import Experience, Pace, PassCosts
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.decoder import PagedDecoder
@@ -34,19 +38,54 @@ CHUNK = 512  # tokens of one context that a pass reads at most
 
 
 @dataclass(slots=True)
+class Quotes:
+    """What can be guessed for nothing. progress: of such guesses. is_last: whether the last guess
+    was one."""
+
+    progress: Progress
+    lookup: Lookup = field(default_factory=Lookup)
+    is_last: bool = False
+
+    def draft(self, sequence: PagedSequence, rows: int, rate: float) -> tuple[int, ...]:
+        """What comes next, if it is forced, or if more tokens a second come of it than rate, those
+        with the network; else ()."""
+        most, mine = self.progress.best(sequence, rows)
+        if most == 0:
+            return ()
+        self.lookup.extend(sequence.context)
+        forced = [] if sequence.matcher is None else sequence.matcher.forced()
+        return self.lookup.draft(most, forced) if forced or mine > rate else ()
+
+
+@dataclass(slots=True)
 class Reader:
     """How far the network is with one request. ahead: see `DraftNetwork`. fed: places of context
     and draft that are in its cache; None: it has not read anything. length: of the context behind
-    which the draft stands. most: tokens that the draft is to have."""
+    which the draft stands. most: tokens that the draft is to have. quotes: None: nothing is guessed
+    but by the network."""
 
     sequence: PagedSequence
     progress: Progress
     ahead: int = 0
+    quotes: Quotes | None = None
     fed: int | None = None
     length: int = 0
     most: int = 0
     draft: list[int] = field(default_factory=list)
     matcher: GrammarMatcher | None = None
+
+    def quoted(self, rows: int) -> tuple[int, ...]:
+        """After a step: what is guessed without the network, if that is better. rows: requests that
+        go on."""
+        is_quoted = self.quotes is not None and self.quotes.is_last
+        self.progress.look(self.sequence, is_mine=not is_quoted)
+        if self.quotes is None:
+            return ()
+        self.quotes.progress.look(self.sequence, is_mine=is_quoted)
+        rate = self.progress.best(self.sequence, rows)[1]
+        draft = self.quotes.draft(self.sequence, rows, rate)
+        self.quotes.is_last = bool(draft)
+        return draft
 
     @property
     def num_left(self) -> int:
@@ -178,7 +217,11 @@ class ModelDrafter:
         self._is_read[sequence.blocks[sequence.num_named :]] = False
         if sequence.request.max_new_tokens >= LEAST_ANSWER:
             progress = Progress(Pace(self.costs, self._experience))
-            self._readers[sequence.key] = Reader(sequence, progress, self._network.ahead)
+            quotes = None
+            if self.costs is not None:
+                quotes = Quotes(Progress(Pace(replace(self.costs, draft=None))))
+            reader = Reader(sequence, progress, self._network.ahead, quotes)
+            self._readers[sequence.key] = reader
 
     @torch.inference_mode()
     def draft(self, sequences: Sequence[PagedSequence]) -> None:
@@ -187,9 +230,14 @@ class ModelDrafter:
         for sequence in sequences:
             if (reader := self._readers.get(sequence.key)) is None:
                 continue
-            most = reader.progress.length(sequence, len(sequences))
-            sequence.is_drafted = most > 0
-            if most > 0 and sequence.may_guess:
+            quoted = reader.quoted(len(sequences))
+            most = 0 if quoted else reader.progress.best(sequence, len(sequences))[0]
+            sequence.is_drafted = bool(quoted) or most > 0
+            if not sequence.may_guess:
+                continue
+            if quoted:
+                sequence.guess(quoted)
+            elif most > 0:
                 reader.begin(most, self._held(sequence))
                 begun.append(reader)
         going = begun

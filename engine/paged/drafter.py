@@ -45,10 +45,20 @@ class Progress:
 
     def length(self, sequence: PagedSequence, rows: int) -> int:
         """Of its next guess, after a step. rows: requests that go on."""
+        self.look(sequence)
+        return self.best(sequence, rows)[0]
+
+    def look(self, sequence: PagedSequence, *, is_mine: bool = True) -> None:
+        """After a step. is_mine: whether what was guessed then is what this is about."""
         guessed, accepted = sequence.num_guessed, sequence.generated.num_accepted
-        self.pace.learn(guessed - self.guessed, accepted - self.accepted)
+        if is_mine:
+            self.pace.learn(guessed - self.guessed, accepted - self.accepted)
         self.guessed, self.accepted = guessed, accepted
-        return max(0, min(self.pace.length(rows), sequence.generated.room))
+
+    def best(self, sequence: PagedSequence, rows: int) -> tuple[int, float]:
+        """See `Pace.best`; no longer than there is room for."""
+        length, rate = self.pace.best(rows)
+        return max(0, min(length, sequence.generated.room)), rate
 
 
 @dataclass(frozen=True, slots=True)

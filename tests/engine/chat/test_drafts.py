@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.core.core import EngineCore
+from lookhear.engine.drafts.pace import PassCosts
 from lookhear.engine.messages import AnswerCompleted, AnswerText, Event, StartAnswer
 from lookhear.engine.paged.runner import PagedRunner
 from tests.engine.chat.asking import (
@@ -250,6 +251,90 @@ def test_what_was_found_in_the_cache_was_read_by_the_draft_model_too(folder: Pat
     told(core, [ask(user(words, "two"), answer="b", max_tokens=20, ignore_end=True)])
     assert core.stats()["draft_tokens_read"] - before < before / 2
     assert core.stats()["accepted_tokens"] == 2 * accepted  # it is right all the same
+
+
+# --- by another model, and by what was said ------------------------------------------------------
+
+# A pass that verifies costs next to nothing, one of the draft model a third of a step.
+COSTS = PassCosts((1, 16), (1.0, 1.1), draft=PassCosts((1, 16), (0.3, 0.3)))
+
+
+def by_both_with(folder: Path, drafts: Path) -> EngineCore:
+    core = make_core(folder, draft=str(drafts))
+    assert isinstance(core._runner, PagedRunner) and core._runner.drafter is not None
+    core._runner.drafter.costs = COSTS
+    return core
+
+
+@pytest.fixture(scope="module", params=["itself", "another"])
+def by_both(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> EngineCore:
+    drafts = folder
+    if request.param == "another":
+        drafts = tmp_path_factory.mktemp("small")
+        build_served_qwen3_vl(drafts, seed=7)
+    return by_both_with(folder, drafts)
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(WORDS, st.booleans(), SAMPLINGS), min_size=1, max_size=5))
+def test_drafts_of_both_change_nothing(
+    plain: EngineCore, by_both: EngineCore, questions: list[tuple[list[str], bool, dict[str, Any]]]
+) -> None:
+    asked = [
+        ask(user(*([image("p")] if sees else []), " ".join(words)), answer=f"a{i}", **sampling)
+        for i, (words, sees, sampling) in enumerate(questions)
+    ]
+    assert_same(told(by_both, asked), told(plain, asked))
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(SCHEMAS, st.sampled_from([0.0, 0.7]), st.integers(0, 99))
+def test_nor_of_a_schema_of_which_a_part_is_forced(
+    plain: EngineCore, by_both: EngineCore, schema: dict[str, Any], temperature: float, seed: int
+) -> None:
+    fields: dict[str, Any] = {"temperature": temperature, "seed": seed, "max_tokens": 300}
+    asked = [ask(user("What is it?"), schema=json.dumps(schema), **fields)]
+    assert_same(told(by_both, asked), told(plain, asked))
+
+
+def test_what_is_forced_is_not_asked_of_a_model(plain: EngineCore, by_both: EngineCore) -> None:
+    question = ask(user("What?"), schema=json.dumps(FORM), max_tokens=200, temperature=1.0, seed=3)
+    before = by_both.stats()
+    few, many = passes(by_both, question), passes(plain, question)
+    asked = by_both.stats()["draft_passes"] - before["draft_passes"]
+    assert few <= many / 2
+    assert asked <= many / 2
+
+
+def test_what_repeats_itself_is_looked_up_where_the_model_is_wrong(
+    folder: Path, plain: EngineCore, tmp_path: Path
+) -> None:
+    build_served_qwen3_vl(tmp_path, seed=7)
+    core = by_both_with(folder, tmp_path)
+    question = ask(user("What is it?"), max_tokens=200, ignore_end=True, frequency_penalty=-2.0)
+    assert passes(core, question) <= passes(plain, question) / 3
+    assert core.stats()["draft_passes"] <= 60
+
+
+def test_what_is_looked_up_teaches_nothing_about_the_model(folder: Path, tmp_path: Path) -> None:
+    """And the other way round: one that is right is asked as long as nothing repeats itself."""
+    core = by_both_with(folder, folder)
+    asked = [
+        ask(
+            user(f"What is it {n}?"),
+            answer=f"a{n}",
+            max_tokens=90,
+            ignore_end=True,
+            temperature=3.0,
+            seed=n,
+        )
+        for n in range(4)
+    ]
+    few = sum(passes(core, question) for question in asked)
+    assert few <= 4 * 90 / 4
+    assert core.stats()["draft_passes"] >= 150
 
 
 def test_a_draft_model_of_another_vocabulary_is_refused(folder: Path, tmp_path: Path) -> None:
