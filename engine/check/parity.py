@@ -195,13 +195,24 @@ def _their_whisper_writes(
 def _their_whisper(folder: Path, kind: Any) -> Any:
     """As transformers reads it; weights that it cannot read are handed to it."""
     if has_safetensors(folder):
-        return kind.from_pretrained(folder, dtype=torch.float32).eval()
+        return _theirs(folder, kind)
     model = kind(kind.config_class.from_pretrained(folder))
     reader = CheckpointReader(folder)
     wanted = {n: tuple(t.shape) for n, t in model.state_dict().items() if n in reader}
     model.load_state_dict({n: reader.take(n, *shape) for n, shape in wanted.items()}, strict=False)
     reader.finish(ignore=("proj_out.weight",))
     return model.eval()
+
+
+def _theirs(folder: Path, kind: Any) -> Any:
+    """As transformers reads it; weights in fewer bits, for which it wants packages of those who
+    make them, are multiplied out for it."""
+    if not read_json(folder / "config.json").get("quantization_config"):
+        return kind.from_pretrained(folder, dtype=torch.float32).eval()
+    config = kind.config_class.from_pretrained(folder)
+    del config.quantization_config
+    state = CheckpointReader(folder).all_whole()
+    return kind.from_pretrained(None, config=config, state_dict=state, dtype=torch.float32).eval()
 
 
 def _our_logits(
@@ -304,7 +315,7 @@ def decoder_logits(
 
 def _their_decoder_writes(folder: Path, kind: Any, prompt: list[int]) -> tuple[list[int], Tensor]:
     """What it wrote, and thought of every token. It is gone from memory then."""
-    model = kind.from_pretrained(folder, dtype=torch.float32).eval()
+    model = _theirs(folder, kind)
 
     def step(tokens: list[int]) -> Tensor:
         logits: Tensor = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]

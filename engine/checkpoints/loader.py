@@ -151,6 +151,15 @@ class CheckpointReader:
         """Of a tensor that is there."""
         return tuple(self._container.read(name).shape)
 
+    def all_whole(self) -> dict[str, Tensor]:
+        """Every tensor by name, multiplied out, in the reader's dtype: to hand them to others."""
+        found = {}
+        for name in self._container.names:
+            tensor = self._reading(name, self._container.read)
+            dtype = self._dtype if tensor.is_floating_point() else tensor.dtype
+            found[name] = tensor.to(self._device, dtype, copy=True)
+        return found
+
     def take_scaled(
         self, name: str, dtype: torch.dtype, *shape: int
     ) -> tuple[Tensor, Tensor] | None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from lookhear.engine.families.registry import family_of
 from lookhear.engine.messages import FileTranscribed
 from lookhear.engine.whisper.model import WhisperModel
 from tests.engine.checkpoints.ctranslate2_folders import write
+from tests.engine.models.test_int4 import AWQ, GPTQ, SIZES, stored
 from tools.random_checkpoints.diarisation import build_random_diariser
 from tools.random_checkpoints.moonshine import build_random_moonshine
 from tools.random_checkpoints.parakeet import KINDS, build_random_parakeet
@@ -142,6 +144,18 @@ def test_decoders_are_compared_by_text(tmp_path: Path, build: Callable[[Path], o
     folder = tmp_path / "model"
     build(folder)
     found = compare(folder, family_of(folder)[1], noise())
+    assert found.agrees and found.tokens == parity.TOKENS
+
+
+@pytest.mark.parametrize("settings", [GPTQ, AWQ], ids=["gptq", "awq"])
+def test_weights_in_fewer_bits_are_multiplied_out_for_both(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    """Without the packages of those who make them."""
+    build_reranker(tmp_path, **SIZES)
+    drawn = stored(tmp_path, settings)
+    assert len(drawn) == 14
+    found = compare(tmp_path, "Qwen3ForCausalLM", noise())
     assert found.agrees and found.tokens == parity.TOKENS
 
 
