@@ -47,6 +47,7 @@ from lookhear.media.voice.vad import (
 )
 
 SILENCES_MS = (200, 400, 600, 800, 1000, 1200)
+HEARD_MS = (smart_turn.SILENCE_MS, 100, *SILENCES_MS)  # of silence that the classifier hears
 LONGEST_MS = 4400  # of silence: no pause ends a turn
 EARLY = 0.35  # seconds that silence may begin before the estimate of the last word's end
 TOLERANCE = 0.25  # the same, before the place of a pause
@@ -89,13 +90,16 @@ def evidence(said: Prompt, voice: SileroModel, model: SmartTurn) -> list[Json]:
             begun = event.sample
         if not isinstance(event, SpeechPaused):
             continue
+        sample = event.sample - event.milliseconds * smart_turn.RATE // 1000
         if event.milliseconds == SILENCES_MS[0]:
-            sample = event.sample - event.milliseconds * smart_turn.RATE // 1000
             seconds = round(sample / smart_turn.RATE, 3)
             kind, place = _kind(said, seconds), sample - begun
             found.append({"kind": kind, "from": seconds, "turn_sample": place, "over": {}})
-        [over] = model.judge([wave[begun : event.sample]])
-        found[-1]["over"][str(event.milliseconds)] = round(over, 4)
+        overs: dict[str, float] = found[-1]["over"]
+        for heard in HEARD_MS:
+            if heard <= event.milliseconds and str(heard) not in overs:
+                [over] = model.judge([wave[begun : sample + heard * smart_turn.RATE // 1000]])
+                overs[str(heard)] = round(over, 4)
     about = {"name": said.name, "language": said.language, "held_out": said.held_out}
     return [{**about, **silence} for silence in found]
 
@@ -136,7 +140,7 @@ def regression(silences: list[Json]) -> Json:
     known = [one for one in silences if one["kind"] != "own" and one.get("closing") is not None]
     if not known:  # a model that does not tell it
         known = [one for one in silences if one["kind"] != "own" and "ended" in one]
-    first = str(SILENCES_MS[0])
+    first = str(HEARD_MS[0])
     odds = np.array(
         [
             [
@@ -200,7 +204,7 @@ def main(argv: list[str]) -> int:
         silences += found
     console = Console(highlight=False)
     table = Table("silence", "pauses", "median", "ends", "median", "told apart")
-    measures = [(f"{ms} ms", _sounds(silences, ms)) for ms in SILENCES_MS]
+    measures = [(f"{ms} ms", _sounds(silences, ms)) for ms in HEARD_MS]
     result: Json = {**about, "words_of": options.model, "silences": silences}
     if built is not None:
         measures.append(("sign", _of(silences, "ended")))

@@ -2,8 +2,8 @@
 
 Pure, on the audio's clock. The words are known first, as soon as the engine has heard the silence
 behind the last of them, and the sound is judged only if it can still change what they say. It is
-that of the beginning of the pause: the longer the silence that the classifier hears, the surer it
-is of every end, true or not.
+that up to the beginning of the pause: of a longer silence the classifier learns no more, and tells
+less.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 Eagerness = Literal["low", "medium", "high", "auto"]
 
-FIRST_PAUSE_MS = 200  # of silence: what was heard up to there is the sound of a pause
+FIRST_PAUSE_MS = 200  # of silence: shorter ones are between any two words
 PAUSE_MS = 100  # between two looks at a pause
 WORDS_MS = 500  # for which the words are waited for; then the sound has to do
 
@@ -24,10 +24,11 @@ MAX_LAG = 1.0  # seconds that a transcript may take: what is slower has no time 
 # A logistic regression on pauses inside and behind what people said in English, its words by two
 # sizes of Whisper (`python -m benchmarks.conversation.turn_evidence`): constant, log odds of the
 # sound, of the sign behind the words, of the closing. Tried on Spanish. Constants are such that
-# `sure` holds for all three.
-BY_ALL = (-4.14, 0.39, 0.26, 1.07)
-BY_BOTH = (0.12, 0.41, 0.51)
-BY_SOUND = (0.06, 0.56)
+# of those pauses as many are `sure` by each of the three.
+BY_ALL = (-2.32, 0.61, 0.33, 0.90)
+BY_BOTH = (0.80, 0.71, 0.78)
+BY_SOUND = (0.44, 0.82)
+UNHEARD = 0.25  # for a sound that nobody judged: words alone end no turn at once
 SENTENCE_ENDS = ".?!。？！।؟"
 BARE_TRANSCRIPTS = 2  # without any of these: more is no chance
 FLOOR = 0.02  # of a probability: nobody is surer than that
@@ -88,7 +89,7 @@ def probability(sound: float | None, words: Words | None) -> float | None:
     if sound is None and words is None:
         return None
     if sound is None:
-        sound = 0.5
+        sound = UNHEARD
     if words is None:
         constant, weight = BY_SOUND
         return _logistic(constant + weight * log_odds(sound))
@@ -131,10 +132,10 @@ def _logistic(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x))
 
 
-_USUAL = Patience(sure=0.72, likely=0.05, likely_ms=1340, cap_ms=2000, silence_ms=900)
+_USUAL = Patience(sure=0.8, likely=0.08, likely_ms=1340, cap_ms=2000, silence_ms=900)
 PATIENCE: dict[Eagerness, Patience] = {
-    "low": Patience(sure=0.8, likely=0.4, likely_ms=1400, cap_ms=4000, silence_ms=1500),
+    "low": Patience(sure=0.88, likely=0.4, likely_ms=1400, cap_ms=4000, silence_ms=1500),
     "medium": _USUAL,
     "auto": _USUAL,
-    "high": Patience(sure=0.5, likely=0.3, likely_ms=800, cap_ms=1200, silence_ms=500),
+    "high": Patience(sure=0.65, likely=0.3, likely_ms=800, cap_ms=1200, silence_ms=500),
 }

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ModelFileError", "field", "fields", "initializers", "shortened"]
+__all__ = ["ModelFileError", "field", "fields", "in_float", "initializers", "shortened"]
 
 Array = NDArray[np.float32]
 Value = int | memoryview
 
 GRAPH = 7  # of ModelProto
-INITIALIZER, INPUT, VALUE_INFO = 5, 11, 13  # of GraphProto
+NODE, INITIALIZER, INPUT, VALUE_INFO = 1, 5, 11, 13  # of GraphProto
+NODE_INPUT, NODE_OUTPUT, OP_TYPE = 1, 2, 4  # of NodeProto
 DIMS, DATA_TYPE, NAME, RAW_DATA = 1, 2, 8, 9  # of TensorProto
 FLOAT, INT64 = 1, 7  # types of it
 # Of ValueInfoProto, TypeProto, Tensor and TensorShapeProto: the way to a dimension's length.
@@ -75,6 +76,37 @@ def shortened(model: bytes, positions: str, was: int, now: int) -> bytes:
     new = _changed(memoryview(model), GRAPH, graph)
     if found != 1:
         raise ModelFileError(f"expected one table of {was} places {positions!r}, found {found}")
+    return new
+
+
+def in_float(model: bytes) -> bytes:
+    """The same weights, of a model in 8 bits whose every value is rounded (QuantizeLinear) and
+    multiplied out again (DequantizeLinear) on its way: what is no weight is not rounded any more.
+    """
+    found = 0
+    weights: set[str] = set()
+
+    def node(message: memoryview) -> bytes:
+        nonlocal found
+        told = [(number, bytes(v)) for number, v, _ in fields(message) if not isinstance(v, int)]
+        inputs = [value for number, value in told if number == NODE_INPUT]
+        kind = dict(told).get(OP_TYPE)
+        if kind not in (b"QuantizeLinear", b"DequantizeLinear") or inputs[0].decode() in weights:
+            return bytes(message)
+        found += 1
+        outputs = [field(number, value) for number, value in told if number == NODE_OUTPUT]
+        return b"".join([field(NODE_INPUT, inputs[0]), *outputs, field(OP_TYPE, b"Identity")])
+
+    def graph(message: memoryview) -> bytes:
+        for number, tensor, _ in fields(message):
+            if number == INITIALIZER and not isinstance(tensor, int):
+                weights.add(_tensor(tensor)[1])
+        # What was told of types in between is found again, too.
+        return _changed(memoryview(_changed(message, NODE, node)), VALUE_INFO, None)
+
+    new = _changed(memoryview(model), GRAPH, graph)
+    if not found:
+        raise ModelFileError("expected a model in 8 bits, found none that rounds its values")
     return new
 
 

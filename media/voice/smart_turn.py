@@ -1,8 +1,8 @@
 """Smart Turn: how probably somebody who pauses has said all, from the sound of the last seconds.
 
-A small classifier shaped like Whisper's encoder (Daily, BSD-2-Clause; v3.2, 8 bits). It listens to
-intonation and rhythm and needs no words. It is made for 8 s and asked about the last 2.5, for
-which it takes a quarter of the time and is right no less often (docs/benchmarks.md). It is
+A small classifier shaped like Whisper's encoder (Daily, BSD-2-Clause; v3.2, its weights in 8 bits).
+It listens to intonation and rhythm and needs no words. It is made for 8 s and asked about the last
+2.5, for which it takes a quarter of the time and is right no less often (docs/benchmarks.md). It is
 optional: neither onnxruntime nor the file is part of the plain installation.
 """
 
@@ -15,11 +15,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.media.voice.onnx_file import ModelFileError, shortened
+from lookhear.media.voice.onnx_file import ModelFileError, in_float, shortened
 
 RATE = 16_000
 MADE_FOR = 8  # seconds
 LENGTH = RATE * 5 // 2  # samples that it hears
+SILENCE_MS = 50  # of them behind the last word: of more it is told no more, and confused
 WINDOW, HOP = 400, 160  # samples
 FRAMES, BINS = LENGTH // HOP, 80
 # Its places in time, of two frames each.
@@ -75,11 +76,12 @@ class SmartTurn:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        # Sums of products of 8 bits overflow on processors without instructions for them, and then
-        # it is wrong more often. There, and only there, they are computed with 16.
-        options.add_session_config_entry("session.x64quantprecision", "1")
+        options.log_severity_level = 3  # it warns of what nothing reads any more
+        # It would round activations again by itself, otherwise on each processor.
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
         try:
-            model = shortened(path.read_bytes(), TABLE, PLACES, FRAMES // 2)
+            # Rounded to 8 bits on the way, what it hears tells less (docs/benchmarks.md).
+            model = in_float(shortened(path.read_bytes(), TABLE, PLACES, FRAMES // 2))
             self._session = onnxruntime.InferenceSession(
                 model, options, providers=["CPUExecutionProvider"]
             )

@@ -150,14 +150,16 @@ class AudioIntake:
         if pause.milliseconds == self._detector.config.pauses_ms[0]:
             self._sound = self._over = None
             if pause.sample > recent.start:  # not asked for in the middle of the silence
-                first = max(recent.start, pause.sample - smart_turn.LENGTH)
-                self._sound = recent.slice(first, pause.sample)
+                unheard = pause.milliseconds - smart_turn.SILENCE_MS
+                end = max(recent.start, pause.sample - unheard * smart_turn.RATE // 1000)
+                self._sound = recent.slice(max(recent.start, end - smart_turn.LENGTH), end)
         return replace(heard, sound=self._sound, over=self._over)
 
     def _remember(self, recent: RecentAudio, samples: Samples, events: Sequence[VadEvent]) -> None:
         recent.append(samples)
         begun = [event.sample for event in events if isinstance(event, SpeechStarted)]
-        recent.keep_from(max([recent.end - smart_turn.LENGTH, *begun]))
+        silence = self._detector.config.pauses_ms[0] * smart_turn.RATE // 1000
+        recent.keep_from(max([recent.end - smart_turn.LENGTH - silence, *begun]))
 
     def tune(self, format: AudioFormat, vad: VadConfig) -> None:
         """New settings from the next bytes on; nothing heard so far is lost."""

@@ -1,4 +1,5 @@
-"""An encoder that is made shorter computes what the whole one computes of its last places."""
+"""An encoder that is made shorter computes what the whole one computes of its last places; one in 8
+bits that is made to compute in float rounds its weights alone."""
 
 from __future__ import annotations
 
@@ -7,7 +8,14 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
-from lookhear.media.voice.onnx_file import ModelFileError, field, fields, initializers, shortened
+from lookhear.media.voice.onnx_file import (
+    ModelFileError,
+    field,
+    fields,
+    in_float,
+    initializers,
+    shortened,
+)
 
 WAS, NOW, BINS = 6, 2, 3
 TABLE = "encoder.places"
@@ -28,7 +36,7 @@ def integers(name: str, *values: int) -> bytes:
 
 
 def tensor(name: str, values: NDArray[np.generic]) -> bytes:
-    kind = 1 if values.dtype == np.float32 else 7
+    kind = {"float32": 1, "int8": 3, "int64": 7}[values.dtype.name]
     dims = [(1, length) for length in values.shape]
     return message(*dims, (2, kind), (8, name.encode()), (9, values.tobytes()))
 
@@ -59,8 +67,31 @@ def model(places: NDArray[np.float32]) -> bytes:
     return message((1, 8), (7, message(*parts)), (8, message((2, 13))))
 
 
+def rounding(weights: NDArray[np.int8], scale: float, step: float) -> bytes:
+    """Frames times weights in 8 bits; the frames, of two dimensions, and the sums are rounded to
+    whole steps."""
+    graph = [
+        node("DequantizeLinear", ["w", "scale"], "weights"),
+        node("QuantizeLinear", ["frames", "step"], "rounded"),
+        node("DequantizeLinear", ["rounded", "step"], "x"),
+        node("MatMul", ["x", "weights"], "y"),
+        node("QuantizeLinear", ["y", "step"], "few"),
+        node("DequantizeLinear", ["few", "step"], "sums"),
+    ]
+    numbers = [("scale", np.float32(scale)), ("step", np.float32(step))]
+    parts: list[tuple[int, int | bytes]] = [(1, one) for one in graph]
+    parts += [(2, b"g"), (5, tensor("w", weights))]
+    parts += [(5, tensor(name, np.asarray(value))) for name, value in numbers]
+    inner, outer = weights.shape
+    parts += [(11, tensor_type("frames", inner)), (12, tensor_type("sums", outer))]
+    return message((1, 8), (7, message(*parts)), (8, message((2, 13))))
+
+
 def run(model: bytes, frames: NDArray[np.float32]) -> NDArray[np.float32]:
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     [found] = session.run(None, {"frames": frames})
     assert isinstance(found, np.ndarray)
     return found
@@ -82,6 +113,18 @@ def test_as_long_as_it_was_it_is_the_same() -> None:
     frames = np.ones((1, BINS, 2 * WAS), np.float32)
     whole = model(places)
     assert np.array_equal(run(shortened(whole, TABLE, WAS, WAS), frames), run(whole, frames))
+
+
+def test_in_float_only_weights_are_rounded() -> None:
+    draw = np.random.default_rng(1)
+    weights = draw.integers(-127, 128, (BINS, 4)).astype(np.int8)
+    frames = draw.uniform(0, 1, (5, BINS)).astype(np.float32)
+    whole = rounding(weights, 0.01, 0.25)
+    exact = frames @ (weights * np.float32(0.01))
+    assert np.abs(run(whole, frames) - exact).max() > 0.1
+    assert np.allclose(run(in_float(whole), frames), exact, atol=1e-6)
+    with pytest.raises(ModelFileError, match="expected a model in 8 bits"):
+        in_float(model(np.ones((WAS, BINS), np.float32)))
 
 
 def test_another_model_is_refused() -> None:

@@ -85,8 +85,8 @@ def test_a_better_sound_and_a_better_sentence_are_more_probably_over(
         (0.03, Words(0.9), 1340),  # "The code. | for today"
         (0.02, Words(0.0), 2000),
         (0.95, Words(0.9, 0.99), FIRST_PAUSE_MS),
-        (0.95, Words(0.0, 0.98), 1340),  # no sign, but hardly anything else to come
-        (0.95, Words(0.0, 0.6), 2000),  # "followed by"
+        (0.95, Words(0.0, 0.95), 1340),  # no sign, but hardly anything else to come
+        (0.5, Words(0.0, 0.6), 2000),  # "followed by"
         (0.03, Words(0.6, 0.97), 1340),
         (0.02, Words(0.0, 0.0), 2000),
         (0.97, None, FIRST_PAUSE_MS),

@@ -93,7 +93,7 @@ def test_an_exclamation_mark_leaves_it_to_the_sound() -> None:
 def test_what_is_in_doubt_waits() -> None:
     assert pauses(listening(), 0.5) == []
     assert pauses(listening(), 0.5, 1340) == ["ended"]
-    assert pauses(listening("low"), 0.97, words=0.3) == []
+    assert pauses(listening("low"), 0.97, words=0.1) == []
 
 
 def test_words_are_waited_for_a_while() -> None:
