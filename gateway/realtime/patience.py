@@ -2,8 +2,7 @@
 
 Pure, on the audio's clock. The words are known first, as soon as the engine has heard the silence
 behind the last of them, and the sound is judged only if it can still change what they say. It is
-that up to the beginning of the pause: of a longer silence the classifier learns no more, and tells
-less.
+that of its beginning: the longer the silence that the classifier hears, the less it tells.
 """
 
 from __future__ import annotations

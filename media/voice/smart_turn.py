@@ -20,7 +20,7 @@ from lookhear.media.voice.onnx_file import ModelFileError, in_float, shortened
 RATE = 16_000
 MADE_FOR = 8  # seconds
 LENGTH = RATE * 5 // 2  # samples that it hears
-SILENCE_MS = 50  # of them behind the last word: of more it is told no more, and confused
+SILENCE_MS = 50  # of them behind the last word: with 200 more Spanish pauses sound like ends
 WINDOW, HOP = 400, 160  # samples
 FRAMES, BINS = LENGTH // HOP, 80
 # Its places in time, of two frames each.
