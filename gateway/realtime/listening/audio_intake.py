@@ -149,9 +149,9 @@ class AudioIntake:
             return heard
         if pause.milliseconds == self._detector.config.pauses_ms[0]:
             self._sound = self._over = None
-            if pause.sample > recent.start:  # not asked for in the middle of the silence
-                unheard = pause.milliseconds - smart_turn.SILENCE_MS
-                end = max(recent.start, pause.sample - unheard * smart_turn.RATE // 1000)
+            unheard = pause.milliseconds - smart_turn.SILENCE_MS
+            end = pause.sample - unheard * smart_turn.RATE // 1000
+            if end > recent.start:  # not asked for in the middle of the silence
                 self._sound = recent.slice(max(recent.start, end - smart_turn.LENGTH), end)
         return replace(heard, sound=self._sound, over=self._over)
 

@@ -17,6 +17,7 @@ from lookhear.gateway.services.turn_model import OFF, turn_model
 from lookhear.gateway.telemetry.metrics import Metrics
 from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.voice.silero import SileroModel
+from lookhear.media.voice.smart_turn import SILENCE_MS
 from lookhear.media.voice.vad import SpeechPaused, SpeechStarted, VadConfig
 
 Samples = NDArray[np.float32]
@@ -117,7 +118,8 @@ async def test_a_pause_is_asked_about_once_and_what_ends_there_is_over_for_what_
 
     def wants_sound(heard: Heard) -> bool:
         assert heard.pause is not None and heard.sound is not None
-        assert len(heard.sound) == {1: 20 * 512, 2: 10 * 512 + 4800}[turn(heard)] + 3200
+        spoken = {1: 20 * 512, 2: 10 * 512 + 4800}[turn(heard)]
+        assert len(heard.sound) == spoken + SILENCE_MS * 16
         wanted.append(heard.pause.milliseconds)
         return heard.pause.milliseconds == 400
 
