@@ -48,13 +48,15 @@ def _named(config: Mapping[str, Any]) -> list[str]:
 class HeadConfig:
     """dims: of its layer; vocab is the large model's. vocab: tokens that it can say. layers: of the
     large model, whose inputs it reads, ascending. norms_first: whether its residual stream begins
-    with the normalised feature."""
+    with the normalised feature. norms_inputs: whether what it reads of the layers is normalised
+    before it is made a feature."""
 
     source: Path
     dims: Qwen3Dims
     vocab: int
     layers: tuple[int, ...]
     norms_first: bool
+    norms_inputs: bool
 
     @classmethod
     def from_folder(cls, folder: Path, large: LargeModel, *, qk_norm: bool) -> HeadConfig:
@@ -91,9 +93,13 @@ class HeadConfig:
                 expected = f"at most vocab_size ({dims.vocab})"
                 raise CheckpointError.of(source, "draft_vocab_size", expected, vocab)
         return cls(
-            source, dims, vocab, _layers(config, source, large),
-            bool(config.get("norm_before_residual", False)),
-        )  # fmt: skip
+            source,
+            dims,
+            vocab,
+            _layers(config, source, large),
+            norms_first=bool(config.get("norm_before_residual", False)),
+            norms_inputs=bool(config.get("norm_before_fc", False)),
+        )
 
 
 def _check_kind(config: Mapping[str, Any], source: Path) -> None:

@@ -48,6 +48,7 @@ class HeadWeights:
     tokens those are; None: all, in order."""
 
     fc: LinearWeights
+    input_norm: Tensor | None
     tokens: Tensor
     token_norm: Tensor
     feature_norm: Tensor
@@ -98,7 +99,8 @@ class Eagle3Head:
     @property
     def tap(self) -> FeatureTap:
         """What the large model's passes have to keep for it."""
-        return FeatureTap(self.config.layers, self.weights.fc, self.dims.width)
+        weights, dims = self.weights, self.dims
+        return FeatureTap(self.config.layers, weights.fc, dims.width, weights.input_norm, dims.eps)
 
     @property
     def bytes_per_token(self) -> int:
@@ -195,8 +197,10 @@ def _read_weights(
         q_norm = source.take(f"{attention}.q_norm.weight", dims.head_dim)
         k_norm = source.take(f"{attention}.k_norm.weight", dims.head_dim)
         qk_norm = torch.stack([q_norm] * dims.heads + [k_norm] * dims.kv_heads)
+    inputs = len(config.layers) * decoder.dims.width
     return HeadWeights(
-        fc=_linear(source, "fc", dims.width, len(config.layers) * decoder.dims.width, half=half),
+        fc=_linear(source, "fc", dims.width, inputs, half=half),
+        input_norm=source.take("input_norm.weight", inputs) if config.norms_inputs else None,
         tokens=_tokens(source, config, decoder),
         token_norm=source.take(f"{layer}.input_layernorm.weight", dims.width),
         feature_norm=source.take(f"{layer}.hidden_norm.weight", dims.width),

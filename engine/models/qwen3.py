@@ -23,6 +23,7 @@ from lookhear.kernels import (
     add_rms_norm,
     linear,
     norm_linear,
+    rms_norm,
     rope_angles,
     rope_frequencies,
     self_attention_paged,
@@ -35,11 +36,22 @@ SCORES = "score.weight"  # of a checkpoint that says how well two texts belong t
 @dataclass(frozen=True, slots=True)
 class FeatureTap:
     """What a draft head reads of each token: a linear map of the inputs of some layers, one behind
-    another. layers: ascending. fc: [width, layers * the decoder's width]."""
+    another. layers: ascending. fc: [width, layers * the decoder's width]. norm: of its inputs,
+    [layers * the decoder's width]; None: they are as they come."""
 
     layers: tuple[int, ...]
     fc: LinearWeights
     width: int
+    norm: Tensor | None = None
+    eps: float = 1e-6
+
+    def __call__(self, states: Sequence[Tensor]) -> Tensor:
+        """states: what goes into each of its layers, [tokens, the decoder's width]. Returns
+        [tokens, width]."""
+        inputs = torch.cat(list(states), 1)
+        if self.norm is not None:
+            inputs = rms_norm(inputs, self.norm, self.eps)
+        return linear(inputs, self.fc)
 
 
 class Qwen3Model:
@@ -168,8 +180,7 @@ class Qwen3Model:
                 change = change.index_add_(0, added[0], parts[index])
         assert change is not None
         if self.tap is not None and cache.features is not None:
-            found = linear(torch.cat(tapped, 1), self.tap.fc)
-            cache.features.index_copy_(0, batch.slots, found)
+            cache.features.index_copy_(0, batch.slots, self.tap(tapped))
         return add_rms_norm(change, x, weights.norm, dims.eps)[0]
 
     @torch.inference_mode()

@@ -60,6 +60,9 @@ def build_random_eagle3(
     taps = 3 if layers is None else len(layers)
     name = "midlayer" if form == "eagle" else "layers.0"
     tensors = _draw(shape, name, text, taps, says, qk_norm=qk_norm, generator=generator)
+    if top and top.get("norm_before_fc"):
+        size = taps * text["hidden_size"]
+        tensors["input_norm.weight"] = 1.0 + 0.1 * torch.randn(size, generator=generator)
     config = _config(shape, form, says, layers, large)
     write_head(folder, {**config, **(top or {})}, tensors, is_pickled=is_pickled)
     return tensors

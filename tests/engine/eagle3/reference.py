@@ -65,6 +65,7 @@ class ReferenceHead(nn.Module):
         self.rotary = LlamaRotaryEmbedding(shape)
         fc = tensors["fc.weight"]
         self.fc = nn.Linear(fc.shape[1], width, bias=False)
+        self.input_norm = LlamaRMSNorm(fc.shape[1], eps) if "input_norm.weight" in tensors else None
         self.embeddings = tensors.get("embed_tokens.weight", embeddings)
         rows = tensors.get("lm_head.weight", rows)
         self.head = nn.Linear(width, len(rows), bias=False)
@@ -89,6 +90,8 @@ class ReferenceHead(nn.Module):
             f"{name}.self_attn": self.attention,
             f"{name}.mlp": self.mlp,
         }
+        if self.input_norm is not None:
+            norms["input_norm"] = self.input_norm
         return {
             f"{outer}.{inner}": parameter
             for outer, module in norms.items()
@@ -97,7 +100,8 @@ class ReferenceHead(nn.Module):
 
     def features(self, states: list[Tensor]) -> Tensor:
         """states: each [n, the model's width]. [n, width]."""
-        found: Tensor = self.fc(torch.cat(states, -1))
+        inputs = torch.cat(states, -1)
+        found: Tensor = self.fc(inputs if self.input_norm is None else self.input_norm(inputs))
         return found
 
     def forward(self, tokens: Tensor, features: Tensor) -> Tensor:

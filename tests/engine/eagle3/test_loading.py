@@ -139,6 +139,11 @@ REFUSED: dict[str, tuple[str, Change, str]] = {
         r"fc.weight: expected shape \[32, 96\], got \[32, 192\]",
     ),
     "no map": ("eagle", drops("fc.weight"), r"expected a tensor fc.weight of shape \[32, 96\]"),
+    "no norm of inputs": (
+        "speculators",
+        puts("norm_before_fc", True),
+        r"expected a tensor input_norm.weight of shape \[96\], found none",
+    ),
     "no norm": ("eagle", drops("midlayer.hidden_norm.weight"), r"hidden_norm.weight .*found none"),
     "no rows": ("eagle", drops("lm_head.weight"), r"lm_head.weight of shape \[60, 32\]"),
     "no tokens": ("eagle", drops("d2t"), r"expected a tensor d2t of shape \[60\]"),

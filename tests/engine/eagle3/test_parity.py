@@ -31,6 +31,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "norm_before_residual": {"says": 40, "top": {"norm_before_residual": True}},
     "speculators": {"says": 90, "form": "speculators"},
     "speculators_layers": {"form": "speculators", "layers": (0, 2, 5)},
+    "norm_of_inputs": {"form": "speculators", "says": 30, "top": {"norm_before_fc": True}},
     "norm_after": {
         "form": "speculators", "says": 30, "top": {"norm_before_residual": False}
     },

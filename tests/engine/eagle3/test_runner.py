@@ -15,9 +15,9 @@ from tests.engine.recording import RecordedMemory, Recorder, make_opaque
 from tests.engine.runners import MODELS
 
 
-@pytest.fixture(scope="module", params=["eagle", "speculators"])
-def headed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Headed:
-    return build_headed(tmp_path_factory.mktemp("headed"), form=request.param)
+@pytest.fixture(scope="module")
+def headed(tmp_path_factory: pytest.TempPathFactory) -> Headed:
+    return build_headed(tmp_path_factory.mktemp("headed"))
 
 
 def plain(headed: Headed, asked: PagedRequest) -> tuple[int, ...]:
