@@ -66,11 +66,14 @@ class _PackedIntegers:
         matrix = self.matrix(name)
         return matrix if matrix.bits < 8 else None
 
-    def _words(self, name: str) -> Tensor:
-        words = found(self._stored, name, dtypes="int32")
-        if words.dim() != 2:
-            raise ValueError(f"{name}: expected two axes, got {list(words.shape)}")
-        return words
+    def _axes(self, name: str) -> tuple[int, int]:
+        """By the header."""
+        if name not in self._stored.names:
+            raise ValueError(f"expected a tensor {name} beside it, found none")
+        shape = self._stored.shape(name)
+        if len(shape) != 2:
+            raise ValueError(f"{name}: expected two axes, got {list(shape)}")
+        return shape[0], shape[1]
 
     def _group_of(self, name: str, inside: int, groups: int, size: int) -> Tensor | None:
         """Which group each input is of, by the tensor of that name; None if groups are stretches of
@@ -97,12 +100,14 @@ class Gptq(_PackedIntegers):
     def matrix(self, name: str) -> IntegerMatrix:
         base = name.removesuffix(self.mark)
         bits = self._bits(name)
-        words = self._words(name)
-        down, out = words.shape
+        down, out = self._axes(name)
+        words = found(self._stored, name, dtypes="int32")
         inside = self._inside(f"{base}.g_idx", down * WORD // bits, WORD // bits)
         size = _group_size(self._settings, inside)
+        groups = self._axes(f"{base}.scales")[0]
+        if self._settings.get("dynamic") and groups != -(-inside // size):
+            size = -(-inside // max(groups, 1))
         scales = found(self._stored, f"{base}.scales")
-        groups = len(scales)
         index = self._group_of(f"{base}.g_idx", inside, groups, size)
         if index is None and groups != -(-inside // size):
             raise ValueError(
@@ -134,10 +139,8 @@ class Gptq(_PackedIntegers):
 
     def _bits(self, name: str) -> int:
         """By what stands beside it, for modules may differ (`dynamic`)."""
-        base, out = name.removesuffix(self.mark), self._stored.shape(name)[-1]
-        if f"{base}.qzeros" not in self._stored.names:
-            raise ValueError(f"expected a tensor {base}.qzeros beside it, found none")
-        columns, told = self._stored.shape(f"{base}.qzeros")[-1], self._settings["bits"]
+        base, out = name.removesuffix(self.mark), self._axes(name)[1]
+        columns, told = self._axes(f"{base}.qzeros")[1], self._settings["bits"]
         if columns == -(-out * told // WORD):
             return int(told)
         bits = next((bits for bits in BITS if columns == -(-out * bits // WORD)), None)
@@ -160,8 +163,8 @@ class Awq(_PackedIntegers):
 
     def matrix(self, name: str) -> IntegerMatrix:
         base = name.removesuffix(self.mark)
-        words = self._words(name)
-        inside, columns = words.shape
+        inside, columns = self._axes(name)
+        words = found(self._stored, name, dtypes="int32")
         out = columns * WORD // AWQ_BITS
         size = _group_size(self._settings, inside)
         groups = -(-inside // size)
@@ -200,7 +203,7 @@ class PackQuantized(_PackedIntegers):
     def matrix(self, name: str) -> IntegerMatrix:
         base = name.removesuffix(self.mark)
         out, inside = self._shape(name)
-        columns = self._stored.shape(name)[-1]
+        columns = self._axes(name)[1]
         bits = next((bits for bits in BITS if columns == -(-inside * bits // WORD)), None)
         if bits is None:
             counts = " or ".join(f"{-(-inside * bits // WORD)} ({bits} bits)" for bits in BITS)

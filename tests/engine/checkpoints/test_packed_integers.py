@@ -111,9 +111,12 @@ def test_what_belongs_together_may_be_in_several_files(tmp_path: Path) -> None:
 
 
 def test_modules_of_other_bits(tmp_path: Path) -> None:
-    drawn = draw(8, 32, 8, 16)
-    found = reader(tmp_path, {**GPTQ, "dynamic": {"+:a": {"bits": 8}}}, gptq(drawn, 8))
-    assert torch.equal(found.take("a.weight", 8, 32), drawn.whole)
+    """And of other groups."""
+    drawn = draw(8, 64, 8, 32)
+    changed = {"+:a": {"bits": 8, "group_size": 32}}
+    for index in (True, False):
+        found = reader(tmp_path, {**GPTQ, "dynamic": changed}, gptq(drawn, 8, index=index))
+        assert torch.equal(found.take("a.weight", 8, 64), drawn.whole)
 
 
 def test_awq(tmp_path: Path) -> None:
@@ -207,6 +210,9 @@ def test_a_decoder_is_the_one_that_it_stands_for(tmp_path: Path, settings: dict[
         (GPTQ, {"scales": torch.ones(4, 7)}, r"a.scales: expected shape \[4, 8\], got \[4, 7\]"),
         (GPTQ, {"qweight": torch.zeros(8, 8)}, "a.qweight: expected int32, got float32"),
         (GPTQ, {"qweight": torch.zeros(8, dtype=torch.int32)}, "a.qweight: expected two axes"),
+        (GPTQ, {"qzeros": torch.tensor(1)}, r"a.qzeros: expected two axes, got \[\]"),
+        (GPTQ, {"scales": torch.tensor(1.0)}, r"a.scales: expected two axes, got \[\]"),
+        (AWQ, {"qweight": torch.tensor(1)}, r"a.qweight: expected two axes, got \[\]"),
         (AWQ, {"qzeros": None}, "expected a tensor a.qzeros beside it, found none"),
         (AWQ, {"scales": torch.ones(2, 8)}, r"a.scales: expected shape \[4, 8\], got \[2, 8\]"),
         (AWQ, {"qzeros": torch.zeros(4, 8, dtype=torch.int32)},
@@ -233,6 +239,7 @@ def test_what_does_not_belong_together_is_named(
          r"a.weight_packed: expected .* 3 \(4 bits\) .* columns, got 8"),
         ({"weight_shape": torch.tensor([9, 64])},
          r"a.weight_packed: expected shape \[9, 8\], got \[8, 8\]"),
+        ({"weight_packed": torch.tensor(1)}, r"a.weight_packed: expected two axes, got \[\]"),
         ({"weight_scale": torch.ones(8, 5)},
          r"a.weight_scale: expected shape \[8, a divisor of 64\], got \[8, 5\]"),
         ({"weight_zero_point": None}, "expected a tensor a.weight_zero_point beside it"),
