@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from lookhear.engine.core.request import Phase
 from lookhear.engine.device.acceleration import Acceleration
+from lookhear.engine.paged import draft_model
 from lookhear.engine.paged.request import PagedRequest, Pooled
 from lookhear.engine.sampling.params import SamplingParams
 from tests.engine.eagle3.heads import Headed, build_headed, finish, request
@@ -51,6 +52,17 @@ def test_prompts_in_chunks_cut_anywhere(headed: Headed, chunk: int, count: int, 
     found = finish(runner, [runner.place(asked)], chunk)["r"]
     assert found.tokens == plain(headed, asked)
     assert headed.check_drafts("r")
+
+
+def test_long_contexts_are_read_in_parts(headed: Headed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While others draft already."""
+    monkeypatch.setattr(draft_model, "CHUNK", 9)
+    asked = [request(f"r{i}", 3 + 40 * i, i, max_new_tokens=30) for i in range(3)]
+    runner = headed.runner()
+    together = finish(runner, [runner.place(one) for one in asked])
+    for one in asked:
+        assert together[one.key].tokens == plain(headed, one)
+        assert headed.check_drafts(one.key)
 
 
 def test_a_single_token_is_context_enough(headed: Headed) -> None:
