@@ -131,7 +131,7 @@ def _logistic(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x))
 
 
-_USUAL = Patience(sure=0.82, likely=0.08, likely_ms=1340, cap_ms=2000, silence_ms=900)
+_USUAL = Patience(sure=0.85, likely=0.08, likely_ms=1340, cap_ms=2000, silence_ms=900)
 PATIENCE: dict[Eagerness, Patience] = {
     "low": Patience(sure=0.9, likely=0.4, likely_ms=1400, cap_ms=4000, silence_ms=1500),
     "medium": _USUAL,
