@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lookhear.engine.core.request import Cost, Result
-from lookhear.engine.diarisation.request import ChunkRequest, WhoSpeaks
+from lookhear.engine.core.single_pass import Rows
+from lookhear.engine.diarisation.request import ChunkRequest
 from lookhear.engine.diarisation.speaker_cache import Chunking
 from lookhear.engine.diarisation.turns import SpeakerTurns
 from lookhear.engine.messages import DiariseFile, Event, FileDiarised, FileFailed
@@ -58,8 +59,8 @@ class FileDiarisation:
 
     def absorb(self, result: Result) -> list[Event]:
         """Who speaks in the chunk is known."""
-        assert isinstance(result, WhoSpeaks)
-        self._turns.add(result.probabilities)
+        assert isinstance(result, Rows)
+        self._turns.add(result.rows)
         self._next = min(self._next + self._chunking.chunk, self._places)
         self._is_asked = False
         return self.settle()

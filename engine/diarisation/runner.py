@@ -8,13 +8,15 @@ import torch
 
 from lookhear.engine.core.request import Phase
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated
+from lookhear.engine.core.single_pass import SinglePass
 from lookhear.engine.device.staging import Readback, to_device
-from lookhear.engine.diarisation.request import ChunkRequest, ChunkSequence
+from lookhear.engine.diarisation.request import ChunkRequest
 from lookhear.engine.diarisation.speaker_cache import CacheRules, SpeakerCache
 from lookhear.engine.models.frames import FrameFilters, log_mel_frames
 from lookhear.engine.models.nemotron3_diarisation import DiarisationModel
 
-Work = Sequence[tuple[ChunkSequence, int]]
+Chunk = SinglePass[ChunkRequest]
+Work = Sequence[tuple[Chunk, int]]
 
 
 class DiarisationRunner:
@@ -32,11 +34,11 @@ class DiarisationRunner:
     def capture(self, progress: Callable[[float], None]) -> None:
         """There are no graphs: chunks are of many lengths."""
 
-    def place(self, request: ChunkRequest) -> ChunkSequence:
+    def place(self, request: ChunkRequest) -> Chunk:
         """Nothing is computed."""
-        return ChunkSequence(request)
+        return SinglePass(request)
 
-    def release(self, sequence: ChunkSequence) -> None:
+    def release(self, sequence: Chunk) -> None:
         """What is remembered stays for the next chunk."""
 
     def forget(self, key: str) -> None:
@@ -45,9 +47,9 @@ class DiarisationRunner:
 
     def launch(self, work: Work) -> Finish:
         """One pass for each chunk: they are of different recordings, and of different lengths."""
-        passes: list[tuple[ChunkSequence, Readback]] = []
+        passes: list[tuple[Chunk, Readback]] = []
 
-        def run(group: Sequence[ChunkSequence]) -> None:
+        def run(group: Sequence[Chunk]) -> None:
             (sequence,) = group
             passes.append((sequence, self._read(sequence.request)))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.desks import refused
 from lookhear.engine.core.request import Cost, Priority, Result
-from lookhear.engine.encoding.request import Encoded, EncodingRequest
+from lookhear.engine.core.single_pass import Rows
+from lookhear.engine.encoding.request import EncodingRequest
 from lookhear.engine.messages import (
     EncodeMedium,
     EncodingFailed,
@@ -42,7 +43,7 @@ class Encoding:
 
     def absorb(self, result: Result) -> list[Event]:
         """It is encoded."""
-        assert isinstance(result, Encoded)
+        assert isinstance(result, Rows)
         self.is_done = True
         return [MediumEncoded(self._digest, result.rows)]
 

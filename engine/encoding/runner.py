@@ -11,13 +11,15 @@ from torch import Tensor
 
 from lookhear.engine.core.request import Phase
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated
+from lookhear.engine.core.single_pass import SinglePass
 from lookhear.engine.device.staging import Readback
-from lookhear.engine.encoding.request import EncodingRequest, EncodingSequence
+from lookhear.engine.encoding.request import EncodingRequest
 from lookhear.engine.paged.encoder_cache import EncoderCache
 from lookhear.engine.paged.media import MediaEncoder
 from lookhear.engine.paged.request import Medium
 
-Work = Sequence[tuple[EncodingSequence, int]]
+Encoding = SinglePass[EncodingRequest]
+Work = Sequence[tuple[Encoding, int]]
 
 
 class Tower(Protocol):
@@ -44,11 +46,11 @@ class EncodingRunner:
         if self._graphed is not None:
             self._graphed.graphs.capture(progress)
 
-    def place(self, request: EncodingRequest) -> EncodingSequence:
+    def place(self, request: EncodingRequest) -> Encoding:
         """Nothing is computed."""
-        return EncodingSequence(request)
+        return SinglePass(request)
 
-    def release(self, sequence: EncodingSequence) -> None:
+    def release(self, sequence: Encoding) -> None:
         """It holds nothing."""
 
     def forget(self, key: str) -> None:
@@ -57,9 +59,9 @@ class EncodingRunner:
     @torch.inference_mode()
     def launch(self, work: Work) -> Finish:
         """All media in one batch; a failure is repeated one by one."""
-        begun: list[tuple[EncodingSequence, Readback]] = []
+        begun: list[tuple[Encoding, Readback]] = []
 
-        def run(group: Sequence[EncodingSequence]) -> None:
+        def run(group: Sequence[Encoding]) -> None:
             found = self._encoded([sequence.request.medium for sequence in group])
             begun.extend(
                 (sequence, Readback(found[sequence.request.medium.digest])) for sequence in group

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import StopReason
+from lookhear.engine.core.single_pass import Rows
 from lookhear.engine.diarisation.file import FileDiarisation
 from lookhear.engine.diarisation.live import LiveDiarisation
-from lookhear.engine.diarisation.request import ChunkRequest, WhoSpeaks
+from lookhear.engine.diarisation.request import ChunkRequest
 from lookhear.engine.diarisation.speaker_cache import Chunking
 from lookhear.engine.messages import (
     CloseSession,
@@ -41,17 +42,17 @@ def speech(seconds: float, seed: int = 0) -> NDArray[np.float32]:
     return (0.1 * loud * draw.standard_normal(count)).astype(np.float32)
 
 
-def scored(request: ChunkRequest) -> WhoSpeaks:
+def scored(request: ChunkRequest) -> Rows:
     """A diariser: any deterministic function of all that it is given."""
     seed = hash((request.stretch.tobytes(), request.behind, request.chunk, request.frames))
     loud = np.random.default_rng(seed % 2**32).random((request.frames, 2), np.float32)
-    return WhoSpeaks(
+    return Rows(
         key=request.key,
         tokens=(),
         logprobs=(),
         num_accepted=0,
         stop=StopReason.END,
-        probabilities=np.repeat(loud[::7], 7, 0)[: request.frames],
+        rows=np.repeat(loud[::7], 7, 0)[: request.frames],
     )
 
 
