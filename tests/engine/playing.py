@@ -53,6 +53,18 @@ def turn(
     return [*messages, EndTurn(session, "t")]
 
 
+def speech_between_silence(session: str, **changes: object) -> list[Message]:
+    """4 s of silence, 3 s of speech, 6 s of silence, 3 s of speech, all of it noise."""
+    samples, messages = noise(6, 16.0), list[Message]([StartTurn(session, "t", wanted(**changes))])
+    for start in range(0, len(samples), 1600):
+        end, voiced = start + 1600, 0
+        for first, last in ((4.0, 7.0), (13.0, 16.0)):
+            if end > first * SAMPLE_RATE:
+                voiced = min(end, round(last * SAMPLE_RATE))
+        messages.append(AppendAudio(session, "t", samples[start:end], voiced))
+    return [*messages, EndTurn(session, "t")]
+
+
 def file(name: str, seed: int, seconds: float, **changes: object) -> list[Message]:
     return [TranscribeFile(name, wanted(**changes), noise(seed, seconds))]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from lookhear.engine.core.request import Phase, Result
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.models import audio_chunks, audio_encoder, qwen3, vision_encoder
 from lookhear.engine.models.audio_graphs import AudioGraphs
@@ -16,6 +17,7 @@ from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.models.qwen3_omni import Qwen3OmniModel
 from lookhear.engine.models.vision_graphs import VisionGraphs
 from lookhear.engine.paged.media import MediaEncoder
+from lookhear.engine.paged.request import PagedSequence
 from lookhear.engine.paged.runner import PagedRunner
 from lookhear.engine.smolvlm import encoder as crop_encoder
 from lookhear.engine.smolvlm.graphs import crop_graphs
@@ -95,3 +97,27 @@ def whisper_runner(
     runner._cross_cache.data.fill_(torch.nan)
     runner.capture(quiet)
     return runner
+
+
+def finish(
+    runner: PagedRunner, sequences: list[PagedSequence], chunk: int = 10_000
+) -> dict[str, Result]:
+    """Run to the end, prompts in chunks; release all."""
+    results: dict[str, Result] = {}
+    running = list(sequences)
+    for _ in range(2_000):
+        work = []
+        for sequence in running:
+            demand = sequence.demand()
+            if not demand.waiting:
+                work.append((sequence, min(chunk, demand.known + demand.draft)))
+        failures = runner.launch(work)()
+        assert not failures, failures
+        for sequence in [s for s in running if s.phase is Phase.DONE]:
+            results[sequence.key] = sequence.result()
+            runner.release(sequence)
+            running.remove(sequence)
+        runner.check(len(running))
+        if not running:
+            return results
+    raise AssertionError("it never ends")

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.drafts.pace import PassCosts
-from lookhear.engine.messages import AnswerCompleted, AnswerText, Event, StartAnswer
+from lookhear.engine.messages import StartAnswer
 from lookhear.engine.paged.runner import PagedRunner
 from tests.engine.chat.asking import (
     ask,
     build_wide,
-    hold,
-    image,
     make_core,
-    outcome,
-    rest,
-    text,
     user,
 )
-from tests.engine.sampling.schemas import SCHEMAS
+from tests.engine.chat.drafting import (
+    IN_FORM,
+    LONGER_AND_LONGER,
+    QUESTIONS,
+    assert_same,
+    eagerly,
+    passes,
+    told,
+)
 from tools.random_checkpoints.qwen3 import build_random_qwen3
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
@@ -57,90 +58,20 @@ def drafted(folder: Path, request: pytest.FixtureRequest) -> EngineCore:
     return make_core(folder, draft="ngram", overlap=request.param)
 
 
-def told(core: EngineCore, questions: list[StartAnswer]) -> dict[str, Any]:
-    """Of each answer: its text, why it ended, its usage but for the cache, its log probabilities
-    and what else was likely."""
-    core.submit(hold("p", 3))
-    for question in questions:
-        core.submit(question)
-    events = rest(core)
-    return {question.answer: _told(events, question.answer) for question in questions}
-
-
-def _told(events: list[Event], answer: str) -> Any:
-    done = outcome(events, answer)
-    assert isinstance(done, AnswerCompleted), done
-    chosen = [
-        token
-        for event in events
-        if isinstance(event, AnswerText) and event.answer == answer
-        for token in event.tokens or ()
-    ]
-    spelled = [(token.token, [other.token for other in token.top]) for token in chosen]
-    usage = (done.usage.prompt, done.usage.output, done.usage.reasoning)
-    logprobs = [token.logprob for token in chosen]
-    return (text(events, answer), done.reason, done.stop_text, usage, spelled), logprobs
-
-
-def assert_same(told: dict[str, Any], others: dict[str, Any]) -> None:
-    assert told.keys() == others.keys()
-    for answer, (said, logprobs) in told.items():
-        assert said == others[answer][0]
-        assert logprobs == pytest.approx(others[answer][1], abs=1e-4)
-
-
-SAMPLINGS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
-    {
-        "temperature": st.sampled_from([0.0, 0.0, 0.3, 1.0]),
-        "seed": st.integers(0, 99),
-        "max_tokens": st.integers(1, 90),
-    },
-    optional={
-        "top_k": st.integers(1, 5),
-        "top_p": st.sampled_from([0.1, 0.9]),
-        "repetition_penalty": st.sampled_from([0.5, 1.4]),
-        "frequency_penalty": st.sampled_from([-2.0, 2.0]),
-        "logit_bias": st.just({str(token): -100.0 for token in range(0, 200, 3)}),
-        "logprobs": st.integers(0, 3),
-        "stop": st.just(["e"]),
-        "ignore_end": st.just(True),
-        "min_tokens": st.just(1),
-    },
-)
-WORDS = st.lists(st.sampled_from(["red", "circle", "what", "is", "in a"]), max_size=30)
-
-
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(WORDS, st.booleans(), SAMPLINGS), min_size=1, max_size=5))
+@given(QUESTIONS)
 def test_drafts_change_nothing_of_an_answer(
-    plain: EngineCore, drafted: EngineCore, questions: list[tuple[list[str], bool, dict[str, Any]]]
+    plain: EngineCore, drafted: EngineCore, asked: list[StartAnswer]
 ) -> None:
-    asked = [
-        ask(user(*([image("p")] if sees else []), " ".join(words)), answer=f"a{i}", **sampling)
-        for i, (words, sees, sampling) in enumerate(questions)
-    ]
     assert_same(told(drafted, asked), told(plain, asked))
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(SCHEMAS, st.sampled_from([0.0, 0.7]), st.integers(0, 99), st.sampled_from([None, 30, 900]))
+@given(IN_FORM)
 def test_nor_of_one_that_keeps_to_a_schema(
-    plain: EngineCore,
-    drafted: EngineCore,
-    schema: dict[str, Any],
-    temperature: float,
-    seed: int,
-    most: int | None,
+    plain: EngineCore, drafted: EngineCore, asked: list[StartAnswer]
 ) -> None:
-    sampling: dict[str, Any] = {"temperature": temperature, "seed": seed, "max_tokens": most}
-    asked = [ask(user("What is it?"), schema=json.dumps(schema), logprobs=2, **sampling)]
     assert_same(told(drafted, asked), told(plain, asked))
-
-
-def passes(core: EngineCore, *questions: StartAnswer) -> int:
-    before = core.stats()["decoder_passes"]
-    told(core, list(questions))
-    return core.stats()["decoder_passes"] - before
 
 
 def test_what_repeats_itself_takes_a_third_of_the_passes(
@@ -169,11 +100,7 @@ def test_what_a_draft_guesses_beyond_the_end_is_not_said(folder: Path) -> None:
     for budget in (17, 20, 23):
         small = make_core(folder, draft="ngram", token_budget=budget, max_rows=3)
         whole = make_core(folder, draft="off", max_rows=3)
-        asked = [
-            ask(user("What?" * n), answer=f"a{n}", max_tokens=20 + 7 * n, ignore_end=True)
-            for n in range(1, 6)
-        ]
-        assert_same(told(small, asked), told(whole, asked))
+        assert_same(told(small, LONGER_AND_LONGER), told(whole, LONGER_AND_LONGER))
 
 
 def test_auto_measures_and_off_guesses_nothing(folder: Path, plain: EngineCore) -> None:
@@ -196,40 +123,29 @@ def by_model(
     if request.param == "another":
         drafts = tmp_path_factory.mktemp("small")
         build_served_qwen3_vl(drafts, seed=7)
-    core = make_core(folder, draft=str(drafts))
-    assert isinstance(core._runner, PagedRunner) and core._runner.drafter is not None
-    core._runner.drafter.costs = None  # as long as can be, whatever is measured here
-    return core
+    return eagerly(make_core(folder, draft=str(drafts)))
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(WORDS, st.booleans(), SAMPLINGS), min_size=1, max_size=5))
+@given(QUESTIONS)
 def test_drafts_of_a_model_change_nothing(
-    plain: EngineCore, by_model: EngineCore, questions: list[tuple[list[str], bool, dict[str, Any]]]
+    plain: EngineCore, by_model: EngineCore, asked: list[StartAnswer]
 ) -> None:
-    asked = [
-        ask(user(*([image("p")] if sees else []), " ".join(words)), answer=f"a{i}", **sampling)
-        for i, (words, sees, sampling) in enumerate(questions)
-    ]
     assert_same(told(by_model, asked), told(plain, asked))
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(SCHEMAS, st.sampled_from([0.0, 0.7]), st.integers(0, 99))
+@given(IN_FORM)
 def test_nor_of_what_keeps_to_a_schema(
-    plain: EngineCore, by_model: EngineCore, schema: dict[str, Any], temperature: float, seed: int
+    plain: EngineCore, by_model: EngineCore, asked: list[StartAnswer]
 ) -> None:
-    fields: dict[str, Any] = {"temperature": temperature, "seed": seed, "max_tokens": 300}
-    asked = [ask(user("What is it?"), schema=json.dumps(schema), **fields)]
     assert_same(told(by_model, asked), told(plain, asked))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_model_that_thinks_alike_draws_alike(folder: Path, temperature: float) -> None:
     """All that it guesses is right, also what is drawn: the noise is the same at the same place."""
-    core = make_core(folder, draft=str(folder))
-    assert isinstance(core._runner, PagedRunner) and core._runner.drafter is not None
-    core._runner.drafter.costs = None
+    core = eagerly(make_core(folder, draft=str(folder)))
     question = ask(
         user("What is it?"), max_tokens=97, ignore_end=True, temperature=temperature, seed=5
     )
@@ -240,9 +156,7 @@ def test_a_model_that_thinks_alike_draws_alike(folder: Path, temperature: float)
 
 
 def test_what_was_found_in_the_cache_was_read_by_the_draft_model_too(folder: Path) -> None:
-    core = make_core(folder, draft=str(folder))
-    assert isinstance(core._runner, PagedRunner) and core._runner.drafter is not None
-    core._runner.drafter.costs = None
+    core = eagerly(make_core(folder, draft=str(folder)))
     words = "what is in a red circle " * 10
     first = ask(user(words, "one"), max_tokens=20, ignore_end=True)
     told(core, [first])
@@ -278,24 +192,18 @@ def by_both(
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(WORDS, st.booleans(), SAMPLINGS), min_size=1, max_size=5))
+@given(QUESTIONS)
 def test_drafts_of_both_change_nothing(
-    plain: EngineCore, by_both: EngineCore, questions: list[tuple[list[str], bool, dict[str, Any]]]
+    plain: EngineCore, by_both: EngineCore, asked: list[StartAnswer]
 ) -> None:
-    asked = [
-        ask(user(*([image("p")] if sees else []), " ".join(words)), answer=f"a{i}", **sampling)
-        for i, (words, sees, sampling) in enumerate(questions)
-    ]
     assert_same(told(by_both, asked), told(plain, asked))
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(SCHEMAS, st.sampled_from([0.0, 0.7]), st.integers(0, 99))
+@given(IN_FORM)
 def test_nor_of_a_schema_of_which_a_part_is_forced(
-    plain: EngineCore, by_both: EngineCore, schema: dict[str, Any], temperature: float, seed: int
+    plain: EngineCore, by_both: EngineCore, asked: list[StartAnswer]
 ) -> None:
-    fields: dict[str, Any] = {"temperature": temperature, "seed": seed, "max_tokens": 300}
-    asked = [ask(user("What is it?"), schema=json.dumps(schema), **fields)]
     assert_same(told(by_both, asked), told(plain, asked))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lookhear.engine.core.request import Phase, Priority, Result
+from lookhear.engine.core.request import Priority
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.eagle3.config import LargeModel
 from lookhear.engine.eagle3.head import Eagle3Head
@@ -120,27 +120,3 @@ def request(key: str, count: int = 30, seed: int = 0, **changes: Any) -> PagedRe
         tokens = tuple(np.random.default_rng(seed).integers(0, 140, count).tolist())
     values = {"max_new_tokens": 24, "guard_loops": False, "model_ends": False, **changes}
     return PagedRequest(key, Priority.LIVE, tokens, **values)
-
-
-def finish(
-    runner: PagedRunner, sequences: list[PagedSequence], chunk: int = 10_000
-) -> dict[str, Result]:
-    """Runs to the end, in chunks, and releases all."""
-    results: dict[str, Result] = {}
-    running = list(sequences)
-    for _ in range(1_000):
-        work = []
-        for sequence in running:
-            demand = sequence.demand()
-            if not demand.waiting:
-                work.append((sequence, min(chunk, demand.known + demand.draft)))
-        failures = runner.launch(work)()
-        assert not failures, failures
-        for sequence in [s for s in running if s.phase is Phase.DONE]:
-            results[sequence.key] = sequence.result()
-            runner.release(sequence)
-            running.remove(sequence)
-        runner.check(len(running))
-        if not running:
-            return results
-    raise AssertionError("it never ends")

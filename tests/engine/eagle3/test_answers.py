@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from lookhear.engine.core.core import EngineCore
-from lookhear.engine.paged.draft_model import ModelDrafter
-from lookhear.engine.paged.runner import PagedRunner
-from tests.engine.chat.asking import ask, build_wide, image, make_core, user
-from tests.engine.chat.test_drafts import SAMPLINGS, WORDS, assert_same, passes, told
-from tests.engine.sampling.schemas import SCHEMAS
+from lookhear.engine.messages import StartAnswer
+from tests.engine.chat.asking import ask, build_wide, make_core, user
+from tests.engine.chat.drafting import (
+    IN_FORM,
+    LONGER_AND_LONGER,
+    QUESTIONS,
+    assert_same,
+    eagerly,
+    passes,
+    told,
+)
 from tools.random_checkpoints.eagle3 import (
     build_random_eagle3,
     build_right_eagle3,
@@ -34,14 +38,6 @@ def plain(folder: Path) -> EngineCore:
     return make_core(folder, draft="off")
 
 
-def eagerly(core: EngineCore) -> EngineCore:
-    """Drafts as long as can be, whatever is measured here."""
-    assert isinstance(core._runner, PagedRunner)
-    assert isinstance(core._runner.drafter, ModelDrafter)
-    core._runner.drafter.costs = None
-    return core
-
-
 @pytest.fixture(scope="module", params=["places", "three axes", "overlap"])
 def headed(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
@@ -57,24 +53,18 @@ def headed(
 
 
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(WORDS, st.booleans(), SAMPLINGS), min_size=1, max_size=5))
+@given(QUESTIONS)
 def test_a_head_changes_nothing_of_an_answer(
-    plain: EngineCore, headed: EngineCore, questions: list[tuple[list[str], bool, dict[str, Any]]]
+    plain: EngineCore, headed: EngineCore, asked: list[StartAnswer]
 ) -> None:
-    asked = [
-        ask(user(*([image("p")] if sees else []), " ".join(words)), answer=f"a{i}", **sampling)
-        for i, (words, sees, sampling) in enumerate(questions)
-    ]
     assert_same(told(headed, asked), told(plain, asked))
 
 
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(SCHEMAS, st.sampled_from([0.0, 0.7]), st.integers(0, 99))
+@given(IN_FORM)
 def test_nor_of_one_that_keeps_to_a_schema(
-    plain: EngineCore, headed: EngineCore, schema: dict[str, Any], temperature: float, seed: int
+    plain: EngineCore, headed: EngineCore, asked: list[StartAnswer]
 ) -> None:
-    fields: dict[str, Any] = {"temperature": temperature, "seed": seed, "max_tokens": 300}
-    asked = [ask(user("What is it?"), schema=json.dumps(schema), **fields)]
     assert_same(told(headed, asked), told(plain, asked))
 
 
@@ -83,11 +73,7 @@ def test_a_small_budget_of_a_step_cuts_its_guesses(folder: Path, tmp_path: Path)
     whole = make_core(folder, draft="off", max_rows=3)
     for budget in (17, 23):
         core = eagerly(make_core(folder, draft=str(tmp_path), token_budget=budget, max_rows=3))
-        asked = [
-            ask(user("What?" * n), answer=f"a{n}", max_tokens=20 + 7 * n, ignore_end=True)
-            for n in range(1, 6)
-        ]
-        assert_same(told(core, asked), told(whole, asked))
+        assert_same(told(core, LONGER_AND_LONGER), told(whole, LONGER_AND_LONGER))
 
 
 # --- one that is right ---------------------------------------------------------------------------

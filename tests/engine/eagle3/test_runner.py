@@ -11,9 +11,9 @@ from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.paged import draft_model
 from lookhear.engine.paged.request import PagedRequest, Pooled
 from lookhear.engine.sampling.params import SamplingParams
-from tests.engine.eagle3.heads import Headed, build_headed, finish, request
+from tests.engine.eagle3.heads import Headed, build_headed, request
 from tests.engine.recording import RecordedMemory, Recorder, make_opaque
-from tests.engine.runners import MODELS
+from tests.engine.runners import MODELS, finish
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from lookhear.engine.paged.runner import PagedRunner
-from tests.engine.eagle3.heads import Headed, build_headed, finish, request
+from tests.engine.eagle3.heads import Headed, build_headed, request
 from tests.engine.eagle3.reference import model_states
+from tests.engine.runners import finish
 from tools.random_checkpoints.eagle3 import write_head
 
 STEPS, TOGETHER, AHEAD = 120, 6, 3

@@ -10,12 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.engine.core.request import Phase, Priority, RequestError, Result
+from lookhear.engine.core.request import Priority, RequestError, Result
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
-from lookhear.engine.paged.request import Medium, PagedRequest, PagedSequence
+from lookhear.engine.paged.request import Medium, PagedRequest
 from lookhear.engine.paged.runner import PagedRunner
 from lookhear.engine.sampling.params import SamplingParams
+from tests.engine.runners import finish
 from tools.random_checkpoints.qwen3 import build_served_qwen3_asr
 
 
@@ -60,30 +61,6 @@ def make_request(
     tokens += rng.integers(0, 150, after).tolist()
     values: dict[str, object] = {"max_new_tokens": 12, "guard_loops": False, **changes}
     return PagedRequest(key, Priority.LIVE, tuple(tokens), tuple(places), **values)  # type: ignore[arg-type]
-
-
-def finish(
-    runner: PagedRunner, sequences: list[PagedSequence], chunk: int = 10_000
-) -> dict[str, Result]:
-    """Run to the end, prompts in chunks; release all."""
-    results: dict[str, Result] = {}
-    running = list(sequences)
-    for _ in range(2_000):
-        work = []
-        for sequence in running:
-            demand = sequence.demand()
-            if not demand.waiting:
-                work.append((sequence, min(chunk, demand.known + demand.draft)))
-        failures = runner.launch(work)()
-        assert not failures, failures
-        for sequence in [s for s in running if s.phase is Phase.DONE]:
-            results[sequence.key] = sequence.result()
-            runner.release(sequence)
-            running.remove(sequence)
-        runner.check(len(running))
-        if not running:
-            return results
-    raise AssertionError("it never ends")
 
 
 def alone(model: Qwen3AsrModel, request: PagedRequest) -> Result:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from lookhear.engine.core.request import Phase, Priority, Result
+from lookhear.engine.core.request import Priority, Result
 from lookhear.engine.models.qwen3_vl import Qwen3VLModel
 from lookhear.engine.models.vision_encoder import patchify
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
-from lookhear.engine.paged.request import PagedRequest, PagedSequence
+from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.paged.runner import PagedRunner
+from tests.engine.runners import finish
 from tools.random_checkpoints.qwen3_vl import IMAGE_TOKEN, build_random_qwen3_vl
 
 Sizes = tuple[tuple[int, int], ...]
@@ -50,23 +51,6 @@ def make_request(model: Qwen3VLModel, key: str, sizes: Sizes, question: int = 0)
     return PagedRequest(
         key, Priority.LIVE, tuple(tokens), tuple(media), max_new_tokens=NEW, guard_loops=False
     )
-
-
-def finish(
-    runner: PagedRunner, sequences: list[PagedSequence], chunk: int = 10_000
-) -> dict[str, Result]:
-    results: dict[str, Result] = {}
-    running = list(sequences)
-    while running:
-        work = [(s, min(chunk, s.demand().known)) for s in running if not s.demand().waiting]
-        failures = runner.launch(work)()
-        assert not failures, failures
-        for sequence in [s for s in running if s.phase is Phase.DONE]:
-            results[sequence.key] = sequence.result()
-            runner.release(sequence)
-            running.remove(sequence)
-        runner.check(len(running))
-    return results
 
 
 def expected(pair: tuple[Qwen3VLModel, Any], request: PagedRequest, answer: Result) -> list[int]:

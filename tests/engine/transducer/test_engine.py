@@ -15,7 +15,6 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import (
-    SAMPLE_RATE,
     AppendAudio,
     CancelTurn,
     EndTurn,
@@ -30,7 +29,17 @@ from lookhear.engine.messages import (
     TurnSettled,
 )
 from lookhear.engine.transducer.model import TransducerModel
-from tests.engine.playing import drain, file, make_core, noise, outcome, play, turn, wanted
+from tests.engine.playing import (
+    drain,
+    file,
+    make_core,
+    noise,
+    outcome,
+    play,
+    speech_between_silence,
+    turn,
+    wanted,
+)
 from tests.engine.transducer.driving import a_runner, run, text, whole
 from tools.random_checkpoints.transducer import build_random_transducer
 
@@ -94,18 +103,6 @@ def test_text_comes_with_each_chunk(folder: Path) -> None:
     assert stats["transducer_passes"] == stats["requests"] <= 20.0 / 0.32 + 2
     core.submit(script[-1])
     assert any(isinstance(event, TurnCompleted) for event in drain(core))
-
-
-def speech_between_silence(session: str, **changes: Any) -> list[Message]:
-    """4 s of silence, 3 s of speech, 6 s of silence, 3 s of speech, all of it noise."""
-    samples, messages = noise(6, 16.0), list[Message]([StartTurn(session, "t", wanted(**changes))])
-    for start in range(0, len(samples), 1600):
-        end, voiced = start + 1600, 0
-        for first, last in ((4.0, 7.0), (13.0, 16.0)):
-            if end > first * SAMPLE_RATE:
-                voiced = min(end, round(last * SAMPLE_RATE))
-        messages.append(AppendAudio(session, "t", samples[start:end], voiced))
-    return [*messages, EndTurn(session, "t")]
 
 
 def test_silence_is_not_heard(folder: Path) -> None:

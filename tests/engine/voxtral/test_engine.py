@@ -33,7 +33,17 @@ from lookhear.engine.messages import (
 )
 from lookhear.engine.voxtral.model import VoxtralModel
 from lookhear.engine.voxtral.sound import STEP
-from tests.engine.playing import drain, file, make_core, noise, outcome, play, turn, wanted
+from tests.engine.playing import (
+    drain,
+    file,
+    make_core,
+    noise,
+    outcome,
+    play,
+    speech_between_silence,
+    turn,
+    wanted,
+)
 from tests.engine.voxtral.driving import a_runner, run, sound, text, whole
 from tools.random_checkpoints.voxtral import DELAY, LEFT, build_random_voxtral
 
@@ -134,18 +144,6 @@ def test_with_little_memory_everybody_goes_on(tmp_path: Path) -> None:
     assert all(outcome(events, name)[-1] for name in names)
     assert core.stats()["evicted_blocks"] > 10
     assert core.stats()["voxtral_blocks"] == 0
-
-
-def speech_between_silence(session: str, **changes: Any) -> list[Message]:
-    """4 s of silence, 3 s of speech, 6 s of silence, 3 s of speech, all of it noise."""
-    samples, messages = noise(6, 16.0), list[Message]([StartTurn(session, "t", wanted(**changes))])
-    for start in range(0, len(samples), 1600):
-        end, voiced = start + 1600, 0
-        for first, last in ((4.0, 7.0), (13.0, 16.0)):
-            if end > first * SAMPLE_RATE:
-                voiced = min(end, round(last * SAMPLE_RATE))
-        messages.append(AppendAudio(session, "t", samples[start:end], voiced))
-    return [*messages, EndTurn(session, "t")]
 
 
 def test_silence_is_not_heard(folder: Path) -> None:
