@@ -69,7 +69,12 @@ class Quantised:
     def read(self, name: str) -> Tensor:
         """A tensor, multiplied out."""
         held, layout = self._held[name]
-        return self._stored.read(held) if layout is None else layout.read(held)
+        if layout is not None:
+            return layout.read(held)
+        tensor = self._stored.read(held)
+        if tensor.is_floating_point() and tensor.element_size() == 1:
+            raise ValueError("expected one scale beside it, got that of no single matrix")
+        return tensor
 
     def rows(self, name: str) -> tuple[Tensor, Tensor] | None:
         """A matrix as `Layout.rows` has it."""

@@ -30,7 +30,7 @@ OPEN_WORDS = frozenset(
 
 # How probably a sentence ends behind such a mark, at most, as if nothing were known of the words:
 # by the mark, by what else the model might have written there.
-EXCLAIMED, EXCLAIMED_CLOSING = 0.5, 0.98
+EXCLAIMED, EXCLAIMED_CLOSING = 0.5, 0.97
 
 
 def sentence_end(text: str, words: Words) -> Words:

@@ -81,7 +81,7 @@ def test_a_turn_that_is_probably_over_is_told_and_that_it_goes_on() -> None:
     flux.thinks(item, "I want", 0.5)
     [eager] = flux.pauses(200, DOUBT)
     assert (eager["event"], eager["transcript"]) == ("EagerEndOfTurn", "I want")
-    assert 0.4 <= eager["end_of_turn_confidence"] < 0.6
+    assert 0.4 <= eager["end_of_turn_confidence"] < 0.75
     [resumed] = flux.speaks_on()
     assert (resumed["event"], resumed["end_of_turn_confidence"]) == ("TurnResumed", 0.0)
     flux.thinks(item, "I want tea.", 0.95)
@@ -128,8 +128,8 @@ def test_a_text_that_is_another_in_the_end_resumes_the_turn_first() -> None:
     "query, pause, over, is_over",
     [
         ("", 200, 0.9, True),
-        ("eot_threshold=0.9", 200, 0.9, False),
-        ("eot_threshold=0.9", 1400, 0.9, False),
+        ("eot_threshold=0.98", 200, 0.9, False),
+        ("eot_threshold=0.98", 1400, 0.9, False),
         ("eot_threshold=0.5", 200, 0.6, True),
         ("eot_threshold=1.0", 4000, 0.97, False),
         ("", 900, None, False),
@@ -366,7 +366,7 @@ def test_what_touches_up_text_is_taken() -> None:
 
 def test_the_usual_threshold_is_told() -> None:
     [told] = Flux().tell({"type": "Configure"})
-    assert told["thresholds"] == {"eot_threshold": 0.72, "eot_timeout_ms": 5000}
+    assert told["thresholds"] == {"eot_threshold": 0.85, "eot_timeout_ms": 5000}
     [told] = Flux("eager_eot_threshold=0.9").tell({"type": "Configure"})
     assert told["thresholds"]["eager_eot_threshold"] == 0.9
     assert not ended([told])
