@@ -128,7 +128,7 @@ def build_core(
         progress(f"measuring passes of {config.name}", 1.0)
         parts.measure(time.perf_counter)
     core = EngineCore(parts.desk, parts.runner, scheduler, overlap=config.overlap or 0)
-    dtype = str(parts.dtype).removeprefix("torch.")
+    dtype = str(parts.dtype).removeprefix("torch.").removeprefix("q")  # qint8 is int8
     return Built(core, card, config, device, dtype, parts.admission)
 
 

@@ -100,13 +100,13 @@ def chosen_dtype(name: str, device: str, folder: Path | None = None) -> torch.dt
     """The fastest one that keeps the words, for "auto". folder: of a checkpoint that stays in
     float32 on a CPU if it is small. Raises `CheckpointError` for int8, fp8 and int4: see
     `int8_weights`, `linear_dtype`."""
-    models = "Qwen3, Qwen3-ASR, Qwen3-VL and Voxtral on a GPU"
+    models = "Qwen3, Qwen3-ASR, Qwen3-VL and Voxtral"
     if name == "int8":
         raise CheckpointError(
             f"dtype: int8 is for Whisper on a CPU, and for {models}; expected another, or auto"
         )
     if name in ("fp8", "int4"):
-        raise CheckpointError(f"dtype: {name} is for {models}; expected another, or auto")
+        raise CheckpointError(f"dtype: {name} is for {models} on a GPU; expected another, or auto")
     if name != "auto":
         dtype: torch.dtype = getattr(torch, name)
         return dtype
@@ -124,8 +124,7 @@ def int8_weights(name: str, device: str, folder: Path) -> bool:
     if name == "int8":
         if device != "cpu":
             raise CheckpointError(f"dtype: int8 is for a CPU, the device is {device!r}")
-        if not supports_int8_weights():
-            raise CheckpointError("dtype: int8 is not in this torch or not for this CPU")
+        _check_int8()
         return True
     return (
         name == "auto"
@@ -136,17 +135,33 @@ def int8_weights(name: str, device: str, folder: Path) -> bool:
     )
 
 
+def _check_int8() -> None:
+    if not supports_int8_weights():
+        raise CheckpointError("dtype: int8 is not in this torch or not for this CPU")
+
+
 def linear_dtype(name: str, device: str) -> torch.dtype | None:
-    """What a family that can keeps its decoder's matrices in, float8, int8 or int4, and all else in
-    bfloat16: where it is asked to. Raises `CheckpointError` where it is and cannot. None: as
-    `chosen_dtype` says."""
+    """What a family that can keeps its decoder's matrices in, float8, int8, on a CPU qint8, or
+    int4, where it is asked to; all else: see `beside_linears`. Raises `CheckpointError` where it is
+    and cannot. None: as `chosen_dtype` says."""
     if name not in ("fp8", "int8", "int4"):
         return None
+    if name == "int8" and device == "cpu":
+        _check_int8()
+        return torch.qint8
     refused = (fp8_refusal if name == "fp8" else int8_refusal)(device)
     if refused is not None:
         why = SLOW_INT4 if name == "int4" and device == "cpu" else ""
         raise CheckpointError(f"dtype: {name}: {refused}{why}")
     return FP8 if name == "fp8" else torch.int8 if name == "int8" else INT4
+
+
+def beside_linears(linears: torch.dtype | None) -> torch.dtype | None:
+    """What all else is in where matrices are in `linears`: bfloat16; beside qint8 float32, in which
+    its products begin and end. None: they are not."""
+    if linears is None:
+        return None
+    return torch.float32 if linears == torch.qint8 else torch.bfloat16
 
 
 def check_cache(config: EngineConfig, family: Family, device: str) -> None:

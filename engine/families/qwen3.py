@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
-
 from lookhear.engine.checkpoints.end_tokens import end_tokens
 from lookhear.engine.checkpoints.loader import read_json
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import (
     Family,
     Parts,
+    beside_linears,
     chosen_dtype,
     half_decoder,
     linear_dtype,
@@ -28,7 +27,7 @@ def build(
 ) -> Parts:
     """See `Family.build`."""
     linears = linear_dtype(config.dtype, device)
-    dtype = torch.bfloat16 if linears else chosen_dtype(config.dtype, device, folder)
+    dtype = beside_linears(linears) or chosen_dtype(config.dtype, device, folder)
     half = half_decoder(config.dtype, device, folder)
     decoder = Qwen3Model.from_folder(
         folder,

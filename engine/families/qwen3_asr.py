@@ -17,6 +17,7 @@ from lookhear.engine.families.family import (
     Parts,
     ServingRunner,
     acceleration_of,
+    beside_linears,
     cache_dtype,
     chosen_dtype,
     half_decoder,
@@ -54,7 +55,7 @@ def build(
     if is_aligner(folder):  # in its original form it names this architecture
         raise alone(folder)
     linears = linear_dtype(config.dtype, device)
-    dtype = torch.bfloat16 if linears else chosen_dtype(config.dtype, device, folder)
+    dtype = beside_linears(linears) or chosen_dtype(config.dtype, device, folder)
     # A small decoder reads more tokens than it writes: float32 is as fast there.
     half = dtype == torch.bfloat16 and half_decoder(config.dtype, device, folder)
     model = Qwen3AsrModel.from_folder(

@@ -45,8 +45,9 @@ class Placement:
 
 class WeightSource:
     """A reader that counts parameters and puts linears together. dtype: None for the reader's.
-    half: see `pack_linear`. linears: what they are kept in, float8, int8 (`kernels.fp8`) or int4
-    (`kernels.int4`), but for those whose sizes cannot be; None for dtype. modules: by their names
+    half: see `pack_linear`. linears: what they are kept in, float8, int8 (`kernels.fp8`), qint8
+    (`kernels.cpu.int8`) or int4 (`kernels.int4`), but for those whose sizes cannot be; None for
+    dtype. modules: by their names
     in the checkpoint, where each linear is."""
 
     def __init__(
@@ -99,13 +100,13 @@ class WeightSource:
             if (group := int4_group(inside)) is not None:
                 four = self._int4(name, parts, inside, group)
                 return self.placed(name, parts, in_int4(four, added))
-        elif kept is not None and fits_fp8(sum(parts.values()), inside):
+        elif kept not in (None, torch.qint8) and fits_fp8(sum(parts.values()), inside):
             each = [self._scaled(f"{name}.{p}.weight", kept, n, inside) for p, n in parts.items()]
             values, scales = (torch.cat(found) for found in zip(*each, strict=True))
             packed = pack_linear(values.view(kept), added, scales=scales)
             return self.placed(name, parts, packed)
         weight = torch.cat([self.take(f"{name}.{p}.weight", n, inside) for p, n in parts.items()])
-        packed = pack_linear(weight, added, pack=True, half=self._half)
+        packed = pack_linear(weight, added, pack=True, half=self._half, int8=kept == torch.qint8)
         return self.placed(name, parts, packed)
 
     def _scaled(self, name: str, kept: torch.dtype, out: int, inside: int) -> tuple[Tensor, Tensor]:

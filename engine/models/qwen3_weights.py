@@ -171,13 +171,14 @@ def read_weights(
     4 rows take as long, and 16 rows, a draft's, 1.7 times.
     half: on a CPU, the layers' matrices are in float16 for decoding: instead of float32, or beside
     bfloat16 for one or two rows (`kernels.linear`).
-    linears: what the layers' matrices are in, float8, int8 (`kernels.fp8`) or int4
-    (`kernels.int4`); not embeddings, head and norms.
+    linears: what the layers' matrices are in, float8, int8 (`kernels.fp8`), qint8, which is int8
+    for a CPU and the head's, too (`kernels.cpu.int8`), or int4 (`kernels.int4`); not embeddings,
+    norms and, else, head.
 
     The caller finishes the reader, telling it to ignore `tied_copy`.
     """
     if linears is not None and dims.experts is not None:
-        name = {torch.int8: "int8", INT4: "int4"}.get(linears, "fp8")
+        name = {torch.int8: "int8", torch.qint8: "int8", INT4: "int4"}.get(linears, "fp8")
         raise CheckpointError(
             f"dtype: {name} is not for layers of experts; expected another, or auto"
         )
@@ -197,17 +198,23 @@ def read_weights(
         tokens=tokens,
         layers=[_layer(source, dims, f"{inside}layers.{i}", i) for i in range(dims.layers)],
         norm=source.take(f"{inside}norm.weight", dims.width),
-        head=_head(own_head, bias, is_read=head is not None, half=half_head),
+        head=_head(
+            own_head, bias, is_read=head is not None, half=half_head, int8=linears == torch.qint8
+        ),
         num_parameters=source.num_parameters,
         kept=own_head[list(kept)].float().cpu(),
         modules=source.modules,
     )
 
 
-def _head(weight: Tensor, bias: Tensor | None, *, is_read: bool, half: bool) -> LinearWeights:
+def _head(
+    weight: Tensor, bias: Tensor | None, *, is_read: bool, half: bool, int8: bool
+) -> LinearWeights:
     if not is_read:
         return pack_linear(weight, pack=False)  # no second copy of what nobody multiplies with
-    return _half(weight) if half else pack_linear(weight, bias)
+    if half and weight.dtype == torch.bfloat16:
+        return _half(weight)
+    return pack_linear(weight, bias, int8=int8)
 
 
 def _half(head: Tensor) -> LinearWeights:

@@ -171,9 +171,9 @@ def serve_parser() -> argparse.ArgumentParser:
         "of this Ray cluster (default: on this machine)")  # fmt: skip
     _number(add, engine, "--recover-seconds", "S",
         "sessions wait so long for another engine when theirs died; 0: not")  # fmt: skip
-    add("--dtype", default=engine.dtype, choices=DTYPES, help="int8: Whisper on a CPU; int8, "
-        "fp8, int4: Qwen3, Qwen3-ASR, Qwen3-VL on a GPU; auto: what this machine is fastest in "
-        "(default: %(default)s)")  # fmt: skip
+    add("--dtype", default=engine.dtype, choices=DTYPES, help="int8: Whisper on a CPU, "
+        "Qwen3, Qwen3-ASR, Qwen3-VL; fp8, int4: those on a GPU; auto: what this machine is fastest "
+        "in (default: %(default)s)")  # fmt: skip
     add("--threads", type=int, default=engine.threads,
         help="0: all cores but one, or one for a small model")  # fmt: skip
     add("--tick", type=float, default=engine.tick_seconds, metavar="S", dest="tick_seconds",

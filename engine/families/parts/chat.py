@@ -32,6 +32,7 @@ from lookhear.engine.encoding.qwen3_vl import Qwen3VLLanguage
 from lookhear.engine.families.family import (
     Parts,
     acceleration_of,
+    beside_linears,
     cache_dtype,
     chosen_dtype,
     half_decoder,
@@ -79,12 +80,13 @@ def media_loading(
     linears: torch.dtype | None = None,
 ) -> MediaLoading:
     """How a model that reads media is loaded. Where its decoder stays in float32 because it is
-    small, what is seen and heard still is much work. linears: as `linear_dtype` has it; all else is
-    in bfloat16 then."""
-    other = torch.bfloat16 if linears else None
+    small, what is seen and heard still is much work. linears: as `linear_dtype` has it."""
+    other = beside_linears(linears)
+    # Products of int8 are the decoder's alone.
+    seen = chosen_dtype("auto", device) if linears == torch.qint8 else other
     return {
         "dtype": other or chosen_dtype(config.dtype, device, folder),
-        "encoder_dtype": other or chosen_dtype(config.dtype, device),
+        "encoder_dtype": seen or chosen_dtype(config.dtype, device),
         "half": half_decoder(config.dtype, device, folder),
         "device": device,
         "progress": progress,
@@ -98,7 +100,7 @@ def draft_decoder(
     that it drafts for, decoder: that one's. Raises `CheckpointError` if they spell differently."""
     device = str(decoder.device)
     linears = linear_dtype(config.dtype, device)
-    dtype = torch.bfloat16 if linears else chosen_dtype(config.dtype, device, folder)
+    dtype = beside_linears(linears) or chosen_dtype(config.dtype, device, folder)
     loading: Loading = {"dtype": dtype, "device": device}
     half = half_decoder(config.dtype, device, folder)
     named = read_json(folder / "config.json")["architectures"]

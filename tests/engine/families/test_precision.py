@@ -77,10 +77,17 @@ def test_whisper_says_that_it_is_in_int8(tmp_path: Path) -> None:
     assert (built.device, built.dtype) == ("cpu", "int8")
 
 
+@needs_int8
 @pytest.mark.parametrize("name", ["demo-qwen3-asr", "demo-qwen3-vl"])
-def test_others_refuse_int8_in_one_line(name: str) -> None:
-    with pytest.raises(CheckpointError, match=r"int8: expected a GPU .* 8\.0 or more"):
-        build_core(EngineConfig(model=name, dtype="int8"), lambda stage, share: None)
+def test_others_say_so_too(name: str) -> None:
+    built = build_core(EngineConfig(model=name, dtype="int8"), lambda stage, share: None)
+    assert (built.device, built.dtype) == ("cpu", "int8")
+
+
+def test_who_has_no_int8_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(family, "supports_int8_weights", lambda: False)
+    with pytest.raises(CheckpointError, match="dtype: int8 is not in this torch or not for this"):
+        build_core(EngineConfig(model="demo-qwen3-vl", dtype="int8"), lambda stage, share: None)
 
 
 @pytest.mark.parametrize("name", ["demo-qwen3-asr", "demo-qwen3-vl"])
