@@ -115,14 +115,19 @@ def test_auto_measures_and_off_guesses_nothing(folder: Path, plain: EngineCore) 
 
 
 @pytest.fixture(scope="module", params=["itself", "another"])
-def by_model(
+def drafts(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> EngineCore:
+) -> Path:
     """A model that is always right, as it is the same one; and one that is hardly ever."""
-    drafts = folder
-    if request.param == "another":
-        drafts = tmp_path_factory.mktemp("small")
-        build_served_qwen3_vl(drafts, seed=7)
+    if request.param == "itself":
+        return folder
+    another = tmp_path_factory.mktemp("small")
+    build_served_qwen3_vl(another, seed=7)
+    return another
+
+
+@pytest.fixture(scope="module")
+def by_model(folder: Path, drafts: Path) -> EngineCore:
     return eagerly(make_core(folder, draft=str(drafts)))
 
 
@@ -180,14 +185,8 @@ def by_both_with(folder: Path, drafts: Path) -> EngineCore:
     return core
 
 
-@pytest.fixture(scope="module", params=["itself", "another"])
-def by_both(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> EngineCore:
-    drafts = folder
-    if request.param == "another":
-        drafts = tmp_path_factory.mktemp("small")
-        build_served_qwen3_vl(drafts, seed=7)
+@pytest.fixture(scope="module")
+def by_both(folder: Path, drafts: Path) -> EngineCore:
     return by_both_with(folder, drafts)
 
 
