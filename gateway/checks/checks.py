@@ -150,9 +150,15 @@ def describe(error: ValidationError, prefix: str = "") -> tuple[str, str]:
             noun = {"string": "a string", "list": "an array", "bool": "a boolean"}
             expected = noun.get(wanted.removesuffix("_type"), "an object")
             return f"{path}: expected {expected}, got {described(value)}", path
+        case "too_long" | "string_too_long" | "too_short" | "string_too_short" as wanted:
+            bound = "at most" if wanted.endswith("long") else "at least"
+            most = problem["ctx"]["max_length" if wanted.endswith("long") else "min_length"]
+            what = "characters" if isinstance(value, str) else "entries"
+            got = f"{len(value)}: {shown(value)}" if hasattr(value, "__len__") else shown(value)
+            return f"{path}: expected {bound} {most} {what}, got {got}", path
         case _:
             message = problem["msg"].removeprefix("Input should be ")
-            message = message.replace("a valid integer", "a whole number").replace(" valid", "")
+            message = message.replace("a valid integer", "a whole number").replace("a valid", "a")
             return f"{path}: expected {message}, got {shown(value)}", path
 
 
