@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 MOST = 32  # names of one request; a client that sends more is no client
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -25,13 +26,19 @@ def unread(
         where = f"{path}{name}"
         if where in harmless or _NAME.fullmatch(name) is None:
             continue
-        readers = [model.model_fields[name] for model in models if name in model.model_fields]
+        readers = [field for model in models for field in _read_as(name, model)]
         if not readers:
             yield where, value not in (None, [], {}, "")
         elif isinstance(value, Mapping):
             nested = [inner for field in readers for inner in _models(field.annotation)]
             if nested:
                 yield from unread(value, *nested, harmless=harmless, path=f"{where}.")
+
+
+def _read_as(name: str, model: type[BaseModel]) -> list[FieldInfo]:
+    """Fields that have this name on the wire."""
+    fields = model.model_fields
+    return [field for own, field in fields.items() if (field.alias or own) == name]
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

@@ -211,6 +211,18 @@ async def test_chat_says_who_answered_and_what_it_did_not_read(
 
 
 @loop
+async def test_a_schema_is_read_and_what_stands_beside_it_is_not(http: httpx.AsyncClient) -> None:
+    schema = {"name": "x", "schema": {"type": "object"}, "content": {"no": "schema"}}
+    format = {"type": "json_schema", "json_schema": schema}
+    body = {"messages": [{"role": "user", "content": "hello"}], "response_format": format}
+    answer = await http.post("/v1/chat/completions", json=body)
+    assert answer.headers["x-lookhear-ignored"] == "response_format.json_schema.content"
+    told = {"input": "hello", "text": {"format": {"type": "json_schema", **schema}}}
+    answer = await http.post("/v1/responses", json=told)
+    assert answer.headers["x-lookhear-ignored"] == "text.format.content"
+
+
+@loop
 async def test_a_cache_salt_reaches_the_engine(named: Running, http: httpx.AsyncClient) -> None:
     messages = [{"role": "user", "content": "hello"}]
     for salt in (None, "tenant"):
