@@ -7,7 +7,7 @@ from typing import Any
 
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.chat.completions.messages import parse_messages
-from lookhear.gateway.chat.completions.parameters import FIELDS, Parameters, parse_parameters
+from lookhear.gateway.chat.completions.parameters import Parameters, parse_parameters
 from lookhear.gateway.chat.completions.rendering import Reply, heading
 from lookhear.gateway.chat.dialect import Asked
 
@@ -29,7 +29,7 @@ class Completions:
             model=asked.model,
             settings=asked.settings(),
             reply=self._replying(asked, choices),
-            fields=FIELDS,
+            fields=asked.fields,
             choices=choices,
             is_streamed=bool(asked.stream),
             ignored=asked.ignored,

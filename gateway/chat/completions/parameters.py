@@ -140,6 +140,12 @@ class Parameters(SamplingFields):
         return self._ignored
 
     @property
+    def fields(self) -> Mapping[str, str]:
+        """`FIELDS`, by the name that this client has for the length of an answer."""
+        is_old = self.max_tokens is not None and self.max_completion_tokens is None
+        return {**FIELDS, "max_tokens": "max_tokens"} if is_old else FIELDS
+
+    @property
     def given_tools(self) -> list[Tool]:
         """In the engine's words."""
         return [tool.function.tool() for tool in self.tools or ()]

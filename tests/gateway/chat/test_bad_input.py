@@ -496,6 +496,20 @@ async def test_what_the_engine_refuses(http: httpx.AsyncClient, strictly: Runnin
     check_completion((await ask(http, user("a"))).json())
 
 
+@of_server
+async def test_a_length_is_named_as_the_client_named_it(
+    http: httpx.AsyncClient, strictly: Running
+) -> None:
+    for asked, named in (
+        ({"max_tokens": 9}, "max_tokens"),
+        ({"max_completion_tokens": 9}, "max_completion_tokens"),
+        ({"max_completion_tokens": 9, "max_tokens": 8}, "max_completion_tokens"),
+    ):
+        strictly.engine.chat.fail_next("context_length_exceeded", "max_tokens: expected 5")
+        error = (await ask(http, user("a"), **asked)).json()["error"]
+        assert (error["param"], error["message"]) == (named, f"{named}: expected 5")
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
