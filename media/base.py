@@ -94,9 +94,9 @@ class MediaIO(ABC, Generic[T]):
         try:
             raw = base64.b64decode(data, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise MediaError(
-                "bad_base64", f"expected {media_type} as standard base64; got {error}"
-            ) from error
+            got = f"{len(data)} characters that are not base64 ({error})"
+            message = f"expected {media_type} as standard base64; got {got}"
+            raise MediaError("bad_base64", message) from error
         return self.load_bytes(raw)
 
     def load_file(self, path: Path) -> MediaWithBytes[T]:

@@ -58,6 +58,7 @@ def test_bad_base64(data: str) -> None:
     with pytest.raises(MediaError, match="expected audio/wav as standard base64") as caught:
         AudioMediaIO().load_base64("audio/wav", data)
     assert caught.value.reason == "bad_base64"
+    assert f"; got {len(data)} characters that are not base64 (" in str(caught.value)
 
 
 def test_limits_apply(tmp_path: Path) -> None:
