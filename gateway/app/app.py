@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from lookhear.gateway.adapters.endpoint import adapter_routes
 from lookhear.gateway.app import browser, health
@@ -42,7 +42,7 @@ from lookhear.gateway.pooling.routes import pooling_routes
 from lookhear.gateway.realtime.dialects import DIALECTS
 from lookhear.gateway.realtime.openai.client_secrets import client_secrets
 from lookhear.gateway.realtime.protocol.dialect import Dialect
-from lookhear.gateway.realtime.session.endpoint import serve
+from lookhear.gateway.realtime.session.endpoint import serve, serve_plain
 from lookhear.gateway.services.engine import Engine
 from lookhear.gateway.services.services import LAG_INTERVAL, Services
 from lookhear.gateway.services.siblings import Siblings
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from lookhear.gateway.tracing.otlp_metrics import Exporting
 
 LISTEN = "/v1/listen"
+DEEPGRAM = (LISTEN, "/v2/listen")  # whose errors are worded as Deepgram's
 THREADS = 2  # for messages that are too large for the event loop, and for files of our own
 
 Loader = Callable[[], Awaitable[None]]
@@ -151,7 +152,7 @@ def create_app(
     )
     wordings = [
         Middleware(ErrorWording, paths=paths, wording=wording)
-        for paths, wording in (((LISTEN,), denial), (errors.PATHS, errors.denial))
+        for paths, wording in ((DEEPGRAM, denial), (errors.PATHS, errors.denial))
     ]
     door = Middleware(AccessMiddleware, services=services)
     bodies = Middleware(BodyMiddleware, services=services)
@@ -192,8 +193,9 @@ def create_app(
     return app
 
 
-def _realtime_routes(dialects: Sequence[type[Dialect]]) -> list[WebSocketRoute]:
+def _realtime_routes(dialects: Sequence[type[Dialect]]) -> list[BaseRoute]:
     paths: dict[str, list[type[Dialect]]] = {}
     for dialect in dialects:
         paths.setdefault(dialect.path, []).append(dialect)
-    return [WebSocketRoute(path, partial(serve, dialects=paths[path])) for path in paths]
+    sockets = [WebSocketRoute(path, partial(serve, dialects=paths[path])) for path in paths]
+    return [*sockets, *(Route(path, serve_plain) for path in paths)]

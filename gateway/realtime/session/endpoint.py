@@ -7,7 +7,8 @@ import logging
 import math
 from collections.abc import Sequence
 
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from lookhear.engine.config.log import bind
@@ -15,6 +16,7 @@ from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError, shown
 from lookhear.gateway.checks.models import chat_models
 from lookhear.gateway.http.access import Denied, echoed, leaving
+from lookhear.gateway.http.errors import error_body
 from lookhear.gateway.realtime.dialects import dialect_within
 from lookhear.gateway.realtime.protocol.dialect import Close, Dialect
 from lookhear.gateway.realtime.protocol.events import Refused
@@ -150,6 +152,17 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
     attachment = session.attach(websocket)
     session.begin(speaks_to)
     await session.serve(attachment, subprotocol)
+
+
+async def serve_plain(request: Request) -> Response:
+    """A GET without a handshake: of somebody who tries the URL, or behind a proxy that takes the
+    handshake for a request."""
+    message = (
+        f"expected a WebSocket handshake, got a plain GET {request.url.path}; a proxy in between "
+        "has to pass on the headers Upgrade and Connection"
+    )
+    body = error_body(message, "invalid_request_error", "upgrade_required")
+    return JSONResponse(body, 426, {"upgrade": "websocket", "connection": "upgrade"})
 
 
 def _resumed(

@@ -334,10 +334,25 @@ async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient)
         ("POST", "/v1/realtime/calls", 404, "not_found"),
         ("GET", "/v1/audio/transcriptions", 405, "method_not_allowed"),
         ("GET", "/../etc/passwd", 404, "not_found"),
+        ("GET", "/v1/realtime", 426, "upgrade_required"),
+        ("POST", "/v1/realtime", 405, "method_not_allowed"),
     ):
         answer = await http.request(method, path)
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
         assert "x-request-id" in answer.headers
+
+
+async def test_a_plain_get_of_a_socket_is_told_what_is_missing(http: httpx.AsyncClient) -> None:
+    for path, words in (
+        ("/v1/realtime", "error"),
+        ("/v1/listen", "err_msg"),
+        ("/v2/listen", "err_msg"),
+    ):
+        answer = await http.get(path)
+        assert (answer.status_code, answer.headers["upgrade"]) == (426, "websocket")
+        told = answer.json()[words]
+        told = told["message"] if words == "error" else told
+        assert told.startswith(f"expected a WebSocket handshake, got a plain GET {path};")
 
 
 async def test_models_with_a_slash(http: httpx.AsyncClient) -> None:
