@@ -211,6 +211,7 @@ class EngineClient:
             if replica is not None:
                 with contextlib.suppress(EngineUnavailable):  # it has forgotten the session anyway
                     replica.send(CloseSession(session))
+                    seat.pool.vacated(replica)
 
     def send(self, message: Message) -> None:
         """Send a message of a session: about a turn or an answer to the engine that has it, else

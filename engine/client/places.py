@@ -11,7 +11,7 @@ class Places:
     """What the engine said last, less those who were let in and whom it had not counted then.
 
     A burst of clients within one heartbeat is so counted one by one. Who leaves is noticed with
-    the next answer.
+    the next answer, for which `Pool.vacated` asks.
     """
 
     def __init__(self) -> None:

@@ -246,6 +246,13 @@ class Pool:
         """Somebody may begin to speak there."""
         self._places.setdefault(replica, Places()).taken(replica.last_ping)
 
+    def vacated(self, replica: Replica) -> None:
+        """Somebody has gone from there: if it was full, it is asked at once how many may come: who
+        comes back would be turned away until the next heartbeat. Raises EngineUnavailable."""
+        places = self._places.get(replica)
+        if places is not None and places.load is not None and not places.load.places:
+            replica.ping()
+
     def died(self, replica: Replica) -> None:
         """What it said is not true any more."""
         self.stats.pop(replica, None)

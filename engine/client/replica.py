@@ -109,6 +109,10 @@ class Replica:
             self.last_ping = message.number
         self._outgoing.send(self._codec.encode(message))
 
+    def ping(self) -> None:
+        """Ask how it is. Raises EngineUnavailable."""
+        self.send(Ping(self.last_ping + 1))
+
     async def drain(self) -> None:
         """Until most of what was sent is with the engine, or it is gone."""
         if self._outgoing is not None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from lookhear.engine.client.errors import EngineUnavailable
 from lookhear.engine.client.replica import Replica
-from lookhear.engine.messages import Ping
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +59,7 @@ async def _heartbeat(replica: Replica, started: asyncio.Event) -> None:
     minutes, or both, and then it is the one that asked nothing.
     """
     await started.wait()
-    number, replica.silence, was_answering = 0, 0.0, True
+    replica.silence, was_answering = 0.0, True
     while replica.ready is not None:
         if replica.is_answering != was_answering:
             was_answering = not was_answering
@@ -70,10 +69,9 @@ async def _heartbeat(replica: Replica, started: asyncio.Event) -> None:
             log.error("engine of %s does not answer; killing it", replica.config.name)
             replica.kill()
             return
-        number += 1
         last = replica.last_pong
         with contextlib.suppress(EngineUnavailable):  # its silence is what counts
-            replica.send(Ping(number))
+            replica.ping()
         await asyncio.sleep(replica.config.heartbeat_seconds)
         if replica.last_pong == last:
             replica.silence += replica.config.heartbeat_seconds

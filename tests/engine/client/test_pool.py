@@ -212,6 +212,26 @@ def _listening(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "RESTART_PAUSES", (0.0,))
 
 
+@pytest.mark.parametrize(("places", "asks"), [(0, True), (1, False)])
+async def test_a_full_engine_is_asked_anew_when_somebody_has_gone(places: int, asks: bool) -> None:
+    """So who closes a session and opens the next is not turned away until the next heartbeat."""
+    fleet = Fleet(recover_seconds=30.0, replicas=1)
+    await fleet.load()
+    engine = fleet.open("a")
+    pings = engine.pings
+    load = LiveLoad(1, places, 1.5, 2.5, 2.0, 40.0)
+    engine.tell(Pong(engine.last_ping, load=load))
+    fleet.client.close_session("a")
+    assert engine.got[-1] == CloseSession("a")
+    assert engine.pings == pings + asks
+    engine.tell(Pong(engine.last_ping, load=dataclasses.replace(load, speakers=0, places=1)))
+    heard = fleet.client.live_load("m")
+    assert heard is not None and heard.places == 1
+    fleet.client.close_session("a")
+    assert engine.pings == pings + asks
+    await fleet.client.close()
+
+
 async def test_sessions_of_the_dead_go_on_with_the_other_and_its_own_do_not_notice() -> None:
     fleet = Fleet(60.0)
     await fleet.load()
