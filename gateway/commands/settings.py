@@ -46,14 +46,16 @@ class Settings:
     origins: Mapping[str, str]
 
     def located(self, problem: str) -> str:
-        """A complaint that begins with the name of a setting, with the place that is to be changed
-        in front of it, unless that is the command line."""
-        name = problem.partition(":")[0].replace("_", "-")
+        """A complaint that begins with the name of a setting, by the option's name, with the place
+        that is to be changed in front of it, unless that is the command line."""
+        said, colon, rest = problem.partition(":")
+        name = said.replace("_", "-")
         for action in _settings(serve_parser()):
             if name in _names(action):
+                named = f"{_name(action)}{colon}{rest}"
                 origin = self.origins[_name(action)]
                 told = origin not in (COMMAND_LINE, DEFAULT)
-                return f"{origin}: {problem}" if told else problem
+                return f"{origin}: {named}" if told else named
         return problem
 
     def printed(self) -> str:

@@ -177,7 +177,9 @@ def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
         (["--max-session-seconds", "inf"], ["max-session-seconds: expected a finite number"]),
         (["--host", "a..b", "--api-key", "k"], ["cannot listen on a..b", "no host name"]),
         (["--allow-origin", "http://["], ["allow-origin: expected"]),
-        (["--tick", "0"], ["tick_seconds: expected", "0"]),
+        (["--tick", "0"], [" tick: expected", "0"]),
+        (["--max-lag", "-1"], [" max-lag: expected", "-1"]),
+        (["--kv-cache-gigabytes", "-1"], [" kv-cache-gigabytes: expected", "-1"]),
         (["--allow-origin", "example.org"], ["allow-origin: expected", "https://"]),
         (["--api-key", "a b"], ["api-key: expected"]),
         (

@@ -184,7 +184,7 @@ def test_keys_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ("just text", [":1: expected lines of NAME: VALUE"]),
         ("[a]: b", [":1: expected the name of an option"]),
         ("\nport: 70000", [":2: port: expected 0 to 65535, got 70000"]),
-        ("tick: 0", [":1: tick_seconds: expected", "got 0.0"]),
+        ("tick: 0", [":1: tick: expected", "got 0.0"]),
         ("device: gpu", [":1: device: expected cpu, cuda"]),
         ("models: [a, a]", [":1: model: expected different names"]),
         ("media-folder: /nowhere", [":1: media-folder: expected a folder"]),
