@@ -89,7 +89,7 @@ async def _serve(
 
 def local_models() -> tuple[list[catalogue.Row], str]:
     """For `lookhear models`: what can be served here, and a line about what else can."""
-    *kinds, last = catalogue.SUPPORTED.values()
+    *kinds, last = dict.fromkeys(catalogue.SUPPORTED.values())  # several kinds may be one family
     advice = (
         f"Of the Hugging Face hub: any {', '.join(kinds)} or {last}, lookhear serve --model REPO"
     )

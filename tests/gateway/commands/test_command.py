@@ -374,6 +374,7 @@ def test_models_lists_what_is_packaged(
     assert out.count("--aligner") == 2 and "demo-qwen3-aligner" in out
     assert out.count("any Whisper, Qwen3, Qwen3-ASR, Qwen3-VL, ") == 1
     assert all(name in out.splitlines()[-1] for name in catalogue.SUPPORTED.values())
+    assert out.splitlines()[-1].count("SmolVLM") == 1  # two kinds of checkpoints, one family
 
 
 async def test_models_of_a_running_server(capsys: pytest.CaptureFixture[str]) -> None:
