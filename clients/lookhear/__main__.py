@@ -1,6 +1,16 @@
-"""`python -m lookhear`: the same as the `lookhear` command."""
+"""The `lookhear` command, also as `python -m lookhear`."""
 
-from lookhear.commands.main import main
+
+def main() -> int:
+    """Exit status, as of `commands.main.main`. To load it takes half a second, in which Ctrl-C may
+    come already."""
+    try:
+        from lookhear.commands.main import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        return 130
+
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import metadata
+from importlib.abc import MetaPathFinder
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 import soundfile
 from websockets.frames import Close
 
+from lookhear import __main__ as command
 from lookhear.commands import main as cli
 from lookhear.commands import private_server as server
 from lookhear.commands import server_choice
@@ -26,6 +29,22 @@ from tests.clients.counting_server import CountingServer, said, speech
 from tests.clients.threads import on_thread
 
 WORDS = [101, 102]
+ROOT = Path(__file__).parents[3]
+
+
+def test_ctrl_c_while_the_command_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which takes half a second: no traceback then either."""
+
+    class Pressed(MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "lookhear.commands.main":
+                raise KeyboardInterrupt
+
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"lookhear": "lookhear.__main__:main"}
+    monkeypatch.delitem(sys.modules, "lookhear.commands.main")
+    monkeypatch.setattr(sys, "meta_path", [Pressed(), *sys.meta_path])
+    assert command.main() == 130
 
 
 @pytest.fixture
