@@ -23,11 +23,11 @@ MAX_PARTS = 256  # of one item
 MAX_ITEM_ID = 512  # characters
 ITEMS = ("message", "function_call", "function_call_output")
 ItemId = Annotated[Text, Field(min_length=1, max_length=MAX_ITEM_ID)]
-# What each role may say; audio of assistants is not there.
+# What each role may say.
 PARTS = {
     "user": ("input_text", "input_image", "input_audio"),
     "system": ("input_text",),
-    "assistant": ("output_text",),
+    "assistant": ("output_text", "output_audio"),
 }
 
 
@@ -49,6 +49,12 @@ class AudioWire(WireModel):
 
     audio: Text | None = None
     transcript: Text | None = None
+
+
+class SpokenWire(WireModel):
+    """What an assistant said somewhere else; here answers are text."""
+
+    transcript: Text
 
 
 class MessageWire(WireModel):
@@ -138,6 +144,9 @@ def _part(value: object, role: str, path: str) -> commands.NewPart:
                 return commands.NewImage(image.image_url, detail, f"{path}.image_url")
             case "input_audio":
                 return _audio(AudioWire.model_validate(data), f"{path}.audio")
+            case "output_audio":
+                said = SpokenWire.model_validate(data).transcript
+                return commands.NewText(said, f"{path}.transcript")
             case _:
                 return commands.NewText(TextWire.model_validate(data).text, f"{path}.text")
     except ValidationError as error:

@@ -34,6 +34,17 @@ def test_items_stand_where_they_are_put() -> None:
     ]
 
 
+def test_what_an_assistant_said_elsewhere_is_text_here() -> None:
+    talk = Talk()
+    talk.say_text("Hi")
+    spoken = {"type": "output_audio", "transcript": "Hello", "audio": "not read"}
+    added, _ = talk.create({**said("x", "assistant", id="a"), "content": [spoken]})
+    assert added["item"]["content"] == [{"type": "output_text", "text": "Hello"}]
+    talk.say_text("And you?")
+    talk.respond()
+    assert talk.prompt() == [("user", "Hi"), ("assistant", "Hello"), ("user", "And you?")]
+
+
 def test_retrieve_and_delete() -> None:
     talk = Talk()
     talk.create(said("one", id="a"))
@@ -86,6 +97,8 @@ def test_an_answer_can_be_deleted_while_it_is_written() -> None:
         ({"item": {**said("x"), "role": "system", "content": [image("a")]}}, "invalid_value",
          "item.content[0].type"),
         ({"item": {**said("x"), "role": "assistant"}}, "invalid_value", "item.content[0].type"),
+        ({"item": {**said("x", "assistant"), "content": [{"type": "output_audio"}]}},
+         "missing_required_parameter", "item.content[0].transcript"),
         ({"item": {**said("x"), "content": [image("a", detail="all")]}}, "invalid_value",
          "item.content[0].detail"),
         ({"item": shown("broken", "What?")}, "invalid_image", "item.content[0].image_url"),
