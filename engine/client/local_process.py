@@ -74,7 +74,7 @@ class LocalProcess:
                 async with asyncio.timeout(END_SECONDS):
                     return await self._process.wait()
             except TimeoutError:
-                self._process.kill()
+                self.kill()
         return await self._process.wait()
 
     def kill(self) -> None:
