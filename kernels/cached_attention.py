@@ -4,7 +4,9 @@ A cache is read in place: `cache[row]` is a view, so a step never copies what it
 The torch versions loop over the batch. On a CPU that beats gathering whole slots for every batch
 size measured (a row costs about 15 us beside reading it once), and rows cannot touch each other.
 Plain products and a softmax: torch's fused attention is several times slower for one bfloat16
-query over many keys, and no faster in float32.
+query over many keys, and no faster in float32. Caches in half precision save a CPU memory and the
+time to read it; it multiplies in float32, as its products in float16 take 2 to 8 times as long and
+those in bfloat16 are compiled anew for every length.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ def self_attention_cached(
     lengths = query_lengths.tolist()
     if num_queries == 1 and all(lengths):
         return _self_attention_step(q, k, v, cache, rows, row_lengths, scale)
-    query = _scaled(q, scale, cache.dtype).transpose(1, 2)  # [batch, heads, queries, dim]
+    dtype = _product_dtype(cache)
+    query = _scaled(q, scale, dtype).transpose(1, 2)  # [batch, heads, queries, dim]
     new_keys, new_values = (x.transpose(1, 2).to(cache.dtype) for x in (k, v))
     out = torch.zeros_like(query, memory_format=torch.contiguous_format)
     later = torch.ones(num_queries, num_queries, dtype=torch.bool, device=q.device).triu_(1)
@@ -53,9 +56,9 @@ def self_attention_cached(
         assert total <= cache.shape[3], (row, past, new, tuple(cache.shape))
         if new == 0:
             continue
-        keys, values = cache[:, row, :, :total].unbind(0)  # [heads, total, dim]
-        keys[:, past:] = new_keys[b, :, :new]
-        values[:, past:] = new_values[b, :, :new]
+        held = cache[:, row, :, :total]
+        held[0, :, past:], held[1, :, past:] = new_keys[b, :, :new], new_values[b, :, :new]
+        keys, values = held.to(dtype).unbind(0)  # [heads, total, dim]
         scores = torch.bmm(query[b, :, :new], keys.transpose(1, 2))  # [heads, new, total]
         if new > 1:
             scores[:, :, past:].masked_fill_(later[:new, :new], -torch.inf)
@@ -74,7 +77,8 @@ def _self_attention_step(
 ) -> Tensor:
     """`self_attention_cached` where every row gains one token: as few operators as can be."""
     batch, _, heads, dim = q.shape
-    query = _scaled(q, scale, cache.dtype).view(batch, heads, 1, dim)
+    dtype = _product_dtype(cache)
+    query = _scaled(q, scale, dtype).view(batch, heads, 1, dim)
     pasts = row_lengths.tolist()
     assert max(pasts) < cache.shape[3], (pasts, tuple(cache.shape))
     if batch > 1:  # one write for all
@@ -82,9 +86,10 @@ def _self_attention_step(
         cache[1][rows, :, row_lengths] = v[:, 0].to(cache.dtype)
     out = []
     for b, (row, past) in enumerate(zip(rows.tolist(), pasts, strict=True)):
-        keys, values = cache[:, row, :, : past + 1].unbind(0)  # [heads, past + 1, dim]
+        held = cache[:, row, :, : past + 1]
         if batch == 1:
-            keys[:, past], values[:, past] = k[0, 0], v[0, 0]
+            held[0, :, past], held[1, :, past] = k[0, 0], v[0, 0]
+        keys, values = held.to(dtype).unbind(0)  # [heads, past + 1, dim]
         weights = torch.softmax(torch.bmm(query[b], keys.transpose(1, 2)), -1)
         out.append(torch.bmm(weights, values))
     return _joined(out).to(q.dtype)
@@ -114,10 +119,11 @@ def biased_cross_attention(
 ) -> Tensor:
     """`cross_attention_cached` of positions that count more than once. bias: [slots, positions],
     the logarithms of how often; None: once."""
-    query = _scaled(q, scale, cache.dtype).transpose(1, 2)  # [batch, heads, queries, dim]
+    dtype = _product_dtype(cache)
+    query = _scaled(q, scale, dtype).transpose(1, 2)  # [batch, heads, queries, dim]
     out = []
     for b, (slot, length) in enumerate(zip(slots.tolist(), lengths.tolist(), strict=True)):
-        keys, values = cache[slot, :, :, :length].unbind(0)  # [heads, length, dim]
+        keys, values = cache[slot, :, :, :length].to(dtype).unbind(0)  # [heads, length, dim]
         scores = torch.bmm(query[b], keys.transpose(1, 2))
         if bias is not None:
             scores += bias[slot, :length]
@@ -150,6 +156,10 @@ def cross_attention_weights(
         keys = cache[slot, 0, :, :length][list(heads)].float()
         out[b, :, :, :length] = torch.softmax(torch.bmm(query[b], keys.transpose(1, 2)), -1)
     return out
+
+
+def _product_dtype(cache: Tensor) -> torch.dtype:
+    return torch.float32 if cache.device.type == "cpu" else cache.dtype
 
 
 def _scaled(q: Tensor, scale: float | None, dtype: torch.dtype) -> Tensor:

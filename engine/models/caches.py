@@ -86,10 +86,10 @@ class CrossCache(FreeList):
 
     data: [layers, slots + 1, 2, heads, positions, head_dim], keys then values; `data[layer]` is
     what the attention kernels read. lengths: [slots + 1] int64 on the same device, the encoder
-    positions that are real in each slot (0 when free). bias: [slots + 1, positions], the logarithm
-    of how often each counts; None until one counts more than once. Slot 0 is the trash slot. Slots,
-    not pages: the longest window is known, and a slot index is all that a captured step has to be
-    given.
+    positions that are real in each slot (0 when free). bias: [slots + 1, positions] float32, the
+    logarithm of how often each counts; None until one counts more than once. Slot 0 is the trash
+    slot. Slots, not pages: the longest window is known, and a slot index is all that a captured
+    step has to be given.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class CrossCache(FreeList):
             for layer, behind in enumerate(rest or ()):
                 self.data[layer, slot, :, :, length:end] = behind[0]
             if sizes is not None and self.bias is None:
-                self.bias = self.data.new_zeros(self.data.shape[1], self.positions)
+                self.bias = torch.zeros(len(self.lengths), self.positions, device=self.data.device)
             if self.bias is not None:
                 self.bias[slot, :length] = 0.0
                 self.bias[slot, length:end] = 0.0 if sizes is None else sizes.log()

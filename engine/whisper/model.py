@@ -38,8 +38,8 @@ class WhisperModel:
         self.dims = dims
         self.weights = weights
         self.dtype = weights.encoder.positions.dtype  # of the encoder, and of the audio it takes
-        self.decoder_dtype = weights.decoder_positions.dtype
         self.device = weights.tokens.device
+        self.cache_dtype = weights.tokens.dtype
         self.num_parameters = weights.num_parameters
 
     @classmethod
@@ -57,7 +57,8 @@ class WhisperModel:
         """Loads a Hugging Face folder (config.json, safetensors); raises `CheckpointError`.
 
         dtype: of everything; but bfloat16 on a CPU means the encoder. The decoder, which waits for
-        its weights rather than computes, keeps them in float16 and everything else in float32.
+        its weights and caches rather than computes, keeps them in float16 and everything else in
+        float32.
         half_decoder: so it does with an encoder in float32 too, if it can. OpenAI published
         Whisper in float16, so nothing of those weights is lost.
         int8: with dtype float32, on a CPU: in int8 what is multiplied for many positions at once,
@@ -84,7 +85,7 @@ class WhisperModel:
         self, rows: int, dtype: torch.dtype | None = None, context: int | None = None
     ) -> SelfCache:
         """A decoder cache of this model's shape; see `SelfCache`. context: default: all it has."""
-        dims, dtype = self.dims, dtype or self.decoder_dtype
+        dims, dtype = self.dims, dtype or self.cache_dtype
         size = dims.context if context is None else context
         layers, heads = dims.decoder_layers, dims.decoder_heads
         return SelfCache(layers, rows, heads, size, dims.head_dim, dtype, self.device)
@@ -93,11 +94,7 @@ class WhisperModel:
         self, slots: int, positions: int | None = None, dtype: torch.dtype | None = None
     ) -> CrossCache:
         """Slots for this model's windows, `positions` long (default: the longest it knows)."""
-        if dtype is None:
-            # On a CPU, bfloat16 products are compiled anew for every length, which takes longer.
-            on_cpu = self.device.type == "cpu"
-            dtype = self.decoder_dtype if on_cpu else self.dtype
-        dims = self.dims
+        dims, dtype = self.dims, dtype or self.cache_dtype
         size = dims.audio_positions if positions is None else positions
         layers, heads = dims.decoder_layers, dims.decoder_heads
         return CrossCache(slots, layers, heads, size, dims.head_dim, dtype, self.device)

@@ -226,6 +226,7 @@ class WhisperPasses:
         kept: KeysValues = []
         encoded = model.encode(kernels.log_mel(audio, self._filters), silence, settled, kept)
         projected = model.project_cross(encoded)
+        half = model.cache_dtype == torch.float16
         for row, (sequence, before) in enumerate(zip(group, befores, strict=True)):
             request = sequence.request
             own = [x[row : row + 1] for x in projected]
@@ -236,7 +237,8 @@ class WhisperPasses:
             for beginning, num_samples in request.settled:
                 count = num_samples // SAMPLES_PER_POSITION
                 if count > (before.positions if before else 0):
-                    store.put(beginning, SettledAudio.of(before, kept, projected, row, count))
+                    new = SettledAudio.of(before, kept, projected, row, count, half=half)
+                    store.put(beginning, new)
 
     def _mel_of(self, window: int, batch: int) -> Tensor:
         """Where the graphs of that window read log-mel: [batch, mels, frames]."""

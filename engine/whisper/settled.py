@@ -49,15 +49,22 @@ class SettledAudio:
         cross: Sequence[Tensor],
         row: int,
         count: int,
+        *,
+        half: bool = False,
     ) -> SettledAudio:
         """Of a row of an encoded batch: what was before it, and its first positions, `count` in
-        all."""
+        all. half: what is float32 is kept in float16; `torch.cat` widens it again."""
+
+        def kept(x: Tensor) -> Tensor:
+            narrows = half and x.dtype == torch.float32
+            return x.to(torch.float16 if narrows else x.dtype, copy=True)
+
         new = count - (before.positions if before else 0)
         rows = slice(row, row + 1)
-        pairs = [(k[rows, :new], v[rows, :new]) for k, v in keys_values]
-        heard = [x[rows, :, :, :new] for x in cross]
+        pairs = [(kept(k[rows, :new]), kept(v[rows, :new])) for k, v in keys_values]
+        heard = [kept(x[rows, :, :, :new]) for x in cross]
         if before is None:
-            return cls([(k.clone(), v.clone()) for k, v in pairs], [x.clone() for x in heard])
+            return cls(pairs, heard)
         joined = [
             (torch.cat([old_k, k], dim=1), torch.cat([old_v, v], dim=1))
             for (old_k, old_v), (k, v) in zip(before.keys_values, pairs, strict=True)

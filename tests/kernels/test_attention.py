@@ -138,15 +138,25 @@ def test_cross_attention_reads_its_slot_and_nothing_else(queries: int) -> None:
         assert torch.equal(weights[b, 0], weights[b, 2])
 
 
-def test_a_cache_in_another_dtype() -> None:
-    cache = draw(0, 2, 2, 2, 9, 4)
-    q = draw(1, 1, 2, 2, 4)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("queries", [1, 2])
+def test_a_cache_in_half_precision_rounds_what_it_holds_alone(
+    dtype: torch.dtype, queries: int
+) -> None:
+    cache = draw(0, 2, 2, 2, 9, 4).to(dtype)
+    q, k, v = (draw(i, 1, queries, 2, 4) for i in (1, 2, 3))
     arguments = torch.tensor([1]), torch.tensor([9])
-    out = cross_attention_cached(q, cache.bfloat16(), *arguments)
+    out = cross_attention_cached(q, cache, *arguments)
     assert out.dtype == torch.float32
-    torch.testing.assert_close(
-        out, cross_attention_cached(q, cache, *arguments), atol=0.05, rtol=0.05
-    )
+    torch.testing.assert_close(out, cross_attention_cached(q, cache.float(), *arguments))
+
+    own = draw(4, 2, 2, 2, 9, 4).to(dtype)
+    whole = own.float()
+    rest = torch.tensor([1]), torch.tensor([5]), torch.tensor([queries])
+    out = self_attention_cached(q, k, v, own, *rest)
+    rounded = (x.to(dtype).float() for x in (k, v))
+    torch.testing.assert_close(out, self_attention_cached(q, *rounded, whole, *rest))
+    assert torch.equal(own.float(), whole)
 
 
 def test_windows_see_themselves_and_padding_is_zero() -> None:

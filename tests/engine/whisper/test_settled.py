@@ -74,6 +74,26 @@ def test_a_window_behind_what_was_settled_is_the_whole_window(
         assert all(k.shape[1] == v.shape[1] == first + rest for k, v in more.keys_values)
 
 
+def test_in_half_precision_takes_half_and_is_read_in_full(model: WhisperModel) -> None:
+    silence = model.encode_silence()
+    kept: KeysValues = []
+    whole_mel = mel(model, 1, 50, 0)
+    whole = model.encode(whole_mel, silence, kept=kept)
+    projected = model.project_cross(whole)
+    exact, half = (SettledAudio.of(None, kept, projected, 0, 30, half=half) for half in (False, True))
+    assert half.num_bytes == exact.num_bytes / 2
+    assert all(x.dtype == torch.float16 for x in half.cross)
+    rest = whole_mel[:, :, 2 * (30 - OVERLAP) :]
+    encoded = model.encode(rest, silence, [half])
+    assert encoded.dtype == torch.float32
+    error = (encoded - whole[:, 30:]).abs().max() / whole.std()
+    assert TOLERANCE < error < 0.01
+    kept = []
+    model.encode(rest, silence, [half], kept)
+    more = SettledAudio.of(half, kept, model.project_cross(encoded), 0, 40, half=True)
+    assert more.cross[0].dtype == more.keys_values[0][0].dtype == torch.float16
+
+
 def small(positions: int) -> SettledAudio:
     return SettledAudio(
         [(torch.zeros(1, positions, 2, 4), torch.zeros(1, positions, 2, 4))],
