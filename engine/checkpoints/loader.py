@@ -26,6 +26,7 @@ T = TypeVar("T")
 _PRECISIONS = ("", ".fp32", ".bf16", ".fp16")
 SINGLE_FILES = tuple(f"model{precision}.safetensors" for precision in _PRECISIONS)
 INDEX_FILES = tuple(f"model.safetensors.index{precision}.json" for precision in _PRECISIONS)
+MAPPED_BYTES = 64 << 20  # of a file that are kept mapped, or a sixteenth of it
 
 
 class CheckpointError(Exception):
@@ -242,11 +243,14 @@ def _either(shapes: Sequence[tuple[int, ...]]) -> str:
 
 
 class _Safetensors:
-    """One file or several."""
+    """One file or several. A file is mapped, and what was read of it counts as this process's
+    memory until it is closed: it is opened anew now and then. Not for every tensor, as reading the
+    header of a model of thousands of experts takes its time."""
 
     def __init__(self, files: dict[str, Path]) -> None:
         self._file_of = files
         self._open: dict[Path, Any] = {}
+        self._bytes_read = 0
 
     @property
     def names(self) -> Collection[str]:
@@ -257,6 +261,10 @@ class _Safetensors:
 
     def read(self, name: str) -> Tensor:
         tensor: Tensor = self._file(name).get_tensor(name)
+        self._bytes_read += tensor.nbytes
+        if self._bytes_read >= max(MAPPED_BYTES, self._file_of[name].stat().st_size // 16):
+            self._open.clear()  # the tensor holds on to its file until it is copied
+            self._bytes_read = 0
         return tensor
 
     def shape(self, name: str) -> tuple[int, ...]:

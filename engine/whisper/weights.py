@@ -144,9 +144,19 @@ def read_weights(
     tokens = decoding.take(f"{decoder}.embed_tokens.weight", dims.vocab, width)
     head = tokens if dims.tied_head else decoding.take("proj_out.weight", dims.vocab, width)
     ranges = _kept_ranges(dims.vocab, never)
+    # The largest comes first: while it is packed, it is in memory more than once.
+    packed_head = pack_linear(
+        head
+        if len(ranges[0]) == dims.vocab
+        else torch.cat([head[ids.start : ids.stop] for ids in ranges]),
+        half=half_decoder,
+        int8=int8,
+    )
+    tokens = tokens.half() if half_decoder else tokens
+    del head
     weights = WhisperWeights(
         encoder=WhisperEncoder.read(source, dims.encoder),
-        tokens=tokens.half() if half_decoder else tokens,
+        tokens=tokens,
         decoder_positions=decoding.take(f"{decoder}.embed_positions.weight", dims.context, width),
         decoder_layers=[
             DecoderLayer(
@@ -162,13 +172,7 @@ def read_weights(
             for i in range(dims.decoder_layers)
         ],
         decoder_norm=decoding.norm(f"{decoder}.layer_norm"),
-        head=pack_linear(
-            head
-            if len(ranges[0]) == dims.vocab
-            else torch.cat([head[ids.start : ids.stop] for ids in ranges]),
-            half=half_decoder,
-            int8=int8,
-        ),
+        head=packed_head,
         head_ranges=ranges,
         num_parameters=source.num_parameters + decoding.num_parameters,
         modules={**source.modules, **decoding.modules},

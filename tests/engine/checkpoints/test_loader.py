@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from lookhear.engine.checkpoints import loader
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
 from lookhear.engine.families.registry import family_of
 from lookhear.engine.whisper.model import WhisperModel
@@ -82,6 +85,23 @@ def test_a_precision_may_be_part_of_the_name(folder: Path) -> None:
     index = folder / "model.safetensors.index.json"
     index.rename(folder / "model.safetensors.index.fp32.json")
     assert torch.equal(output(folder), whole)
+
+
+def test_files_are_opened_anew_while_they_are_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = output(folder)
+    shard(folder)
+    opened: list[Path] = []
+
+    def opening(path: Path, **options: Any) -> Any:
+        opened.append(path)
+        return safe_open(path, **options)
+
+    monkeypatch.setattr(loader, "MAPPED_BYTES", 300)
+    monkeypatch.setattr(loader, "safe_open", opening)
+    assert torch.equal(output(folder), whole)
+    assert min(Counter(opened).values()) > 3, opened
 
 
 @pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16])

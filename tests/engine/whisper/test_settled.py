@@ -80,7 +80,9 @@ def test_in_half_precision_takes_half_and_is_read_in_full(model: WhisperModel) -
     whole_mel = mel(model, 1, 50, 0)
     whole = model.encode(whole_mel, silence, kept=kept)
     projected = model.project_cross(whole)
-    exact, half = (SettledAudio.of(None, kept, projected, 0, 30, half=half) for half in (False, True))
+    exact, half = (
+        SettledAudio.of(None, kept, projected, 0, 30, half=half) for half in (False, True)
+    )
     assert half.num_bytes == exact.num_bytes / 2
     assert all(x.dtype == torch.float16 for x in half.cross)
     rest = whole_mel[:, :, 2 * (30 - OVERLAP) :]
