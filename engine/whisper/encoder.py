@@ -223,7 +223,7 @@ def _behind(
     layer: int, q: Tensor, k: Tensor, v: Tensor, settled: SettledAudio
 ) -> tuple[Tensor, Tensor, Tensor]:
     """q, k, v of one window, [positions, heads, dim], its keys and values behind the settled."""
-    keys, values = settled.keys_values[layer]
+    keys, values = (x.to(k.dtype) for x in settled.keys_values[layer])
     return q[None], torch.cat([keys, k[None]], dim=1), torch.cat([values, v[None]], dim=1)
 
 

@@ -231,7 +231,8 @@ class WhisperPasses:
             request = sequence.request
             own = [x[row : row + 1] for x in projected]
             if before is not None:
-                own = [torch.cat(pair, dim=3) for pair in zip(before.cross, own, strict=True)]
+                pairs = zip(before.cross, own, strict=True)
+                own = [torch.cat([old, x.to(old.dtype)], dim=3) for old, x in pairs]
             length = own[0].shape[3]
             self._cross_cache.write([sequence.slot], own, [length], *silence.cross_rest(length))
             for beginning, num_samples in request.settled:

@@ -53,7 +53,7 @@ class SettledAudio:
         half: bool = False,
     ) -> SettledAudio:
         """Of a row of an encoded batch: what was before it, and its first positions, `count` in
-        all. half: what is float32 is kept in float16; `torch.cat` widens it again."""
+        all. half: what is float32 is kept in float16."""
 
         def kept(x: Tensor) -> Tensor:
             narrows = half and x.dtype == torch.float32

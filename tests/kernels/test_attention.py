@@ -154,8 +154,8 @@ def test_a_cache_in_half_precision_rounds_what_it_holds_alone(
     whole = own.float()
     rest = torch.tensor([1]), torch.tensor([5]), torch.tensor([queries])
     out = self_attention_cached(q, k, v, own, *rest)
-    rounded = (x.to(dtype).float() for x in (k, v))
-    torch.testing.assert_close(out, self_attention_cached(q, *rounded, whole, *rest))
+    k, v = (x.to(dtype).float() for x in (k, v))
+    torch.testing.assert_close(out, self_attention_cached(q, k, v, whole, *rest))
     assert torch.equal(own.float(), whole)
 
 
