@@ -28,7 +28,7 @@ from lookhear.kernels.fp8 import FP8
 
 # Weights of which less than this stay in the processor's cache: halving them saves nothing.
 SMALL_CHECKPOINT_BYTES = 64 * 2**20
-# docs/benchmarks.md has the numbers.
+# docs/benchmarks/engine.md has the numbers.
 SLOW_INT4 = ", for which torch's products of 4 bits pay for single rows of large matrices alone"
 # A second copy of the weights may take so much of the machine's memory.
 COPY_SHARE = 0.25

@@ -35,7 +35,8 @@ from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from lookhear.engine.whisper.runner import WhisperRunner
 
-# Chosen on recordings of people, with tiny.en and base, English and Spanish (docs/benchmarks.md).
+# Chosen on recordings of people, with tiny.en and base, English and Spanish:
+# docs/benchmarks/policies.md.
 CAUTION = Caution(
     evidence=0.25, doubt=0.75, shares=((0.98, 0.0), (0.8, 1 / 3), (0.5, 2 / 3), (0.0, 1.0))
 )

@@ -2,8 +2,9 @@
 
 A small classifier shaped like Whisper's encoder (Daily, BSD-2-Clause; v3.2, its weights in 8 bits).
 It listens to intonation and rhythm and needs no words. It is made for 8 s and asked about the last
-2.5, for which it takes a quarter of the time and is right no less often (docs/benchmarks.md). It is
-optional: neither onnxruntime nor the file is part of the plain installation.
+2.5, for which it takes a quarter of the time and is right no less often
+(docs/benchmarks/turns.md). It is optional: neither onnxruntime nor the file is part of the plain
+installation.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class SmartTurn:
         # It would round activations again by itself, otherwise on each processor.
         options.add_session_config_entry("session.disable_quant_qdq", "1")
         try:
-            # Rounded to 8 bits on the way, what it hears tells less (docs/benchmarks.md).
+            # Rounded to 8 bits on the way, what it hears tells less (docs/benchmarks/turns.md).
             model = in_float(shortened(path.read_bytes(), TABLE, PLACES, FRAMES // 2))
             self._session = onnxruntime.InferenceSession(
                 model, options, providers=["CPUExecutionProvider"]

@@ -1,7 +1,7 @@
 """Where the words of a recording are, when only its text is known: an estimate from loudness.
 
 Letters are spread evenly over the stretches in which somebody speaks. No model has a say in it, so
-it favours none; docs/benchmarks.md says how far off it is.
+it favours none; docs/benchmarks/turns.md says how far off it is.
 """
 
 from __future__ import annotations
