@@ -1,5 +1,6 @@
 """Triton's interpreter for the kernels, unless a GPU's suite says otherwise (TRITON_INTERPRET=0),
-a toy for default, no deadlines for examples, and what goes to which of several workers.
+a toy for default, no deadlines for examples, a collector of garbage that leaves alone what was
+loaded, and what goes to which of several workers.
 
 The variables are set here and not beside the tests that need them: Triton and torch read them when
 they are first imported.
@@ -8,7 +9,9 @@ they are first imported.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -43,6 +46,26 @@ with contextlib.suppress(ImportError):  # a GPU box may lack it
 def file_of(node_id: str) -> str:
     """The file of a test, from the folder of tests on."""
     return node_id.split("::", 1)[0].removeprefix("tests/")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules and tests are two million objects that stay: to look at them again and again takes
+    as long as to load them. None of what tests make is among them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+
+
+@pytest.fixture
+def left_alone_again() -> Iterator[None]:
+    """For tests of what tells the collector to look at everything again."""
+    yield
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from benchmarks.host import measured
 
+pytestmark = pytest.mark.usefixtures("left_alone_again")
+
 
 def options(**changes: object) -> argparse.Namespace:
     values: dict[str, object] = {

@@ -9,6 +9,8 @@ import pytest
 
 from lookhear.engine.device.garbage import BUSY_EVERY, IDLE_EVERY, THRESHOLDS, tended
 
+pytestmark = pytest.mark.usefixtures("left_alone_again")
+
 
 @pytest.fixture
 def full_collections() -> Iterator[list[int]]:

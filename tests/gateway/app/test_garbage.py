@@ -6,7 +6,11 @@ import asyncio
 import gc
 import weakref
 
+import pytest
+
 from lookhear.gateway.app.garbage import MUCH, THRESHOLDS, tended
+
+pytestmark = pytest.mark.usefixtures("left_alone_again")
 
 
 class Session:
