@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+import shlex
 from collections.abc import Iterator
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+from lookhear.commands import main as cli
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -85,3 +90,47 @@ def test_links_lead_somewhere(page: str) -> None:
             titles = re.findall(r"^#+ (.+)$", there.read_text(encoding="utf-8"), re.MULTILINE)
             slugs = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
             assert anchor in slugs, target
+
+
+@cache
+def options() -> dict[str, frozenset[str]]:
+    """Of each command of `lookhear`: its options, but for those that load torch to tell them."""
+    parsers = {entry.name: entry.load()() for entry in metadata.entry_points(group=cli.PARSERS)}
+    (commands,) = (
+        action
+        for action in cli._parser(sorted(parsers), parsers)._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    return {
+        name: frozenset(option for action in parser._actions for option in action.option_strings)
+        for name, parser in commands.choices.items()
+        if name != "bench"  # which has a help for each of its parts
+    }
+
+
+def test_every_option_is_on_a_page() -> None:
+    text = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
+    told = frozenset(re.findall(r"--[a-z][a-z0-9-]+", text)) | {"--help"}
+    missing = {
+        f"{command} {option}"
+        for command, own in options().items()
+        for option in own
+        if option.startswith("--") and option.removeprefix("--no-") == option
+        if option not in told
+    }
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_on_pages_have_only_options_that_are_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
+    wrong = []
+    for line in re.findall(r"(?:^|[|$`]) ?(lookhear [a-z]+ [^|`\n]*)", text, re.MULTILINE):
+        try:
+            _, command, *words = shlex.split(line, comments=True)
+        except ValueError:  # quotes that go on in the next line
+            _, command, *words = line.split()
+        known = options().get(command)
+        given = (word.partition("=")[0] for word in words if word.startswith("--"))
+        wrong += [line for option in given if known is not None and option not in known]
+    assert not wrong

@@ -205,6 +205,11 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--token-budget", type=int, default=engine.token_budget, metavar="N",
         help="tokens read in one step, over all turns (0, the default: 512 on a CPU, 2048 on "
         "a GPU)")  # fmt: skip
+    _number(add, engine, "--max-context-tokens", "N", "of prompt and answer together, where a "
+        "model chats; no more than its checkpoint has")  # fmt: skip
+    _number(add, engine, "--max-answer-tokens", "N", "of an answer whose client names no limit")
+    _number(add, engine, "--max-picture-tokens", "N",
+        "of one picture; larger ones are made smaller")  # fmt: skip
     add("--cuda-graphs", default=engine.cuda_graphs, choices=["auto", "off"],
         help="on a GPU, capture steps at the start and replay them "
         "(default: %(default)s)")  # fmt: skip

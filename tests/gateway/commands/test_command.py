@@ -287,6 +287,9 @@ def test_options_reach_the_configurations() -> None:
     )
     one, two = engine_configs(options)
     assert (one.name, two.name, one.tick_seconds, two.threads) == ("x", "b", 0.5, 3)
+    lengths = ["--max-context-tokens", "300", "--max-answer-tokens", "20"]
+    (one,) = engine_configs(given([*lengths, "--max-picture-tokens", "64"]))
+    assert (one.max_context_tokens, one.max_answer_tokens, one.max_picture_tokens) == (300, 20, 64)
     key = {"LOOKHEAR_API_KEY": "k"}
     assert gateway_config(read_settings([], key).options).api_keys == ("k",)
     two_keys = ["--api-key", "a", "--api-key", "b"]
