@@ -59,6 +59,8 @@ def _check(parsed: argparse.Namespace) -> None:
     for medium in (*parsed.image, *parsed.video, *([parsed.audio] if parsed.audio else [])):
         if medium != "-" and not is_url(medium):
             require_file(medium)
+    if parsed.max_tokens is not None and parsed.max_tokens < 1:
+        raise UsageError(f"chat: --max-tokens: expected at least 1, got {parsed.max_tokens}")
     parsed.extra = None
     if parsed.json_schema is not None:
         parsed.extra = {"response_format": _response_format(parsed.json_schema)}

@@ -40,6 +40,8 @@ PLUGINS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 1 failed, 2 wrong usage or something is not installed, 130 Ctrl-C."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdin is None:  # closed, as some supervisors leave it
+        sys.stdin = open(os.devnull, encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # What a terminal's encoding lacks, or a file's name has beyond it, ends nothing.

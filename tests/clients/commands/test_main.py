@@ -32,6 +32,21 @@ WORDS = [101, 102]
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.parametrize("argv", [["chat"], ["listen", "-"], ["transcribe", "-"]])
+def test_a_closed_stdin_is_an_empty_one(
+    argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As some supervisors leave it."""
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli.main([*argv, "--server", "http://127.0.0.1:1"]) in (1, 2)
+    assert capsys.readouterr().err.count("lookhear: ") == 1
+
+
+def test_no_tokens_are_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["chat", "hello", "--max-tokens", "0"]) == 2
+    assert "--max-tokens: expected at least 1, got 0" in capsys.readouterr().err
+
+
 def test_ctrl_c_while_the_command_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which takes half a second: no traceback then either."""
 
