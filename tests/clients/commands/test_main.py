@@ -39,6 +39,7 @@ def test_a_closed_stdin_is_an_empty_one(
     """As some supervisors leave it."""
     monkeypatch.setattr(sys, "stdin", None)
     assert cli.main([*argv, "--server", "http://127.0.0.1:1"]) in (1, 2)
+    sys.stdin.close()
     assert capsys.readouterr().err.count("lookhear: ") == 1
 
 
