@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import gc
 import json
 import logging
 import socket
@@ -21,7 +22,7 @@ from lookhear.engine.client.channel import Channel
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.config.log import logging_to_stderr
 from lookhear.engine.device.allocator import keep_fewer_products, keep_freed_memory
-from lookhear.engine.device.garbage import tended
+from lookhear.engine.device.garbage import tended, unlooked_at
 from lookhear.engine.messages import EngineFailed, Pong, Ready, Shutdown, Starting
 
 if TYPE_CHECKING:  # see `serve`
@@ -40,10 +41,11 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     # Imported here: torch takes seconds, and the gateway wants to show that something happens.
     channel.send(Starting("loading torch", 0.0))
     keep_fewer_products()
-    from lookhear.engine.admission.rehearsal import rehearse
-    from lookhear.engine.checkpoints.loader import CheckpointError
-    from lookhear.engine.core.request_times import RequestTimes
-    from lookhear.engine.families.build import build_core
+    with unlooked_at():
+        from lookhear.engine.admission.rehearsal import rehearse
+        from lookhear.engine.checkpoints.loader import CheckpointError
+        from lookhear.engine.core.request_times import RequestTimes
+        from lookhear.engine.families.build import build_core
 
     try:
         built = build_core(config, lambda stage, share: channel.send(Starting(stage, share)))
@@ -126,4 +128,7 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    finally:
+        gc.freeze()  # it goes with the process: to look for cycles in torch takes half a second

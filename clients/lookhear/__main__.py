@@ -1,5 +1,7 @@
 """The `lookhear` command, also as `python -m lookhear`."""
 
+import gc
+
 
 def main() -> int:
     """Exit status, as of `commands.main.main`. To load it takes half a second, in which Ctrl-C may
@@ -10,6 +12,10 @@ def main() -> int:
         return run()
     except KeyboardInterrupt:
         return 130
+    finally:
+        # All goes with the process. To look for cycles in it first takes as long as a third of what
+        # a short command does.
+        gc.freeze()
 
 
 if __name__ == "__main__":

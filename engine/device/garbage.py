@@ -19,6 +19,17 @@ THRESHOLDS = (20_000, 50, 1000)
 
 
 @contextmanager
+def unlooked_at() -> Iterator[None]:
+    """While modules are loaded: they stay, and are never looked at again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@contextmanager
 def tended(now: float) -> Iterator[Callable[[float, bool], None]]:
     """For this process, while the engine serves; afterwards all is as it was. Gives what is to be
     called between steps: with the time, in seconds, and whether there is nothing to do."""

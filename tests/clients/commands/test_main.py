@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -61,6 +62,30 @@ def test_ctrl_c_while_the_command_is_loaded(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delitem(sys.modules, "lookhear.commands.main")
     monkeypatch.setattr(sys, "meta_path", [Pressed(), *sys.meta_path])
     assert command.main() == 130
+
+
+ENDING = """
+import atexit, gc, runpy, sys
+atexit.register(lambda: print(len(gc.get_objects())))
+module, *sys.argv[1:] = sys.argv[1:]
+runpy.run_module(module, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["lookhear", "--version"],
+        ["lookhear.engine.process", "--help"],
+        ["lookhear.gateway.commands.worker", "--help"],
+    ],
+)
+def test_a_process_that_ends_leaves_the_collector_nothing_to_look_at(command: list[str]) -> None:
+    """Which takes it longer than many a command."""
+    said = subprocess.run(
+        [sys.executable, "-c", ENDING, *command], capture_output=True, text=True, check=True
+    )
+    assert int(said.stdout.splitlines()[-1]) < 1000, said.stdout
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lookhear.engine.device.garbage import BUSY_EVERY, IDLE_EVERY, THRESHOLDS, tended
+from lookhear.engine.device.garbage import BUSY_EVERY, IDLE_EVERY, THRESHOLDS, tended, unlooked_at
 
 pytestmark = pytest.mark.usefixtures("left_alone_again")
 
@@ -41,3 +41,12 @@ def test_all_is_looked_at_when_idle_and_seldom_when_busy(full_collections: list[
             tend(now, is_idle)
             assert len(full_collections) == expected, (now, is_idle)
     assert gc.get_threshold() == before and gc.get_freeze_count() == 0
+
+
+def test_what_is_loaded_is_never_looked_at(full_collections: list[int]) -> None:
+    with unlooked_at():
+        assert not gc.isenabled()
+        loaded = [[number] for number in range(100_000)]
+    assert gc.isenabled() and full_collections == []
+    assert gc.get_freeze_count() > len(loaded)
+    gc.unfreeze()
