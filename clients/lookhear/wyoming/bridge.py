@@ -118,6 +118,8 @@ class Connection:
                     if not self._is_over:
                         await self._take(event)
             except BadEvent as error:
+                if self._hearing is not None and self._command is None:
+                    await self._hearing  # what was said before is told first
                 await self._fail(error)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LINGER):
@@ -157,9 +159,10 @@ class Connection:
                 assert self._command is not None and self._hearing is not None
                 await self._command.add(event, self._hearing)
             case "audio-stop":
-                if self._command is None:
+                if self._command is None and self._hearing is not None:
+                    return  # some say it once for the button and once for the silence
+                if self._command is None or self._hearing is None:
                     raise BadEvent("audio-stop: expected audio-start before it, got none")
-                assert self._hearing is not None
                 command, self._command = self._command, None
                 self._asked = Incoming("transcribe", {}, b"")
                 await command.end(self._hearing)

@@ -206,6 +206,20 @@ async def test_bad_input_is_an_error_in_words_and_the_end(
         await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
 
 
+async def test_what_was_said_is_told_whatever_comes_behind_it() -> None:
+    """A second audio-stop says nothing new; an event that is wrong ends the connection after it."""
+    async with running() as gateway, bridged(gateway) as (uri, _), called(uri) as client:
+        await say(client, tone(0.5, RATE))
+        await send(client, ("audio-stop", {}))
+        await say(client, tone(1.0, RATE))
+        await send(client, ("transcribe", {"language": 1}))
+        for samples in (RATE // 2, RATE):
+            *_, whole, stop = await told(client)
+            assert kinds([whole, stop]) == ["transcript", "transcript-stop"]
+            assert whole.data["text"] == transcript(samples)
+        assert kinds(await told(client)) == ["error"]
+
+
 async def test_what_is_no_event_is_an_error_too() -> None:
     async with running() as gateway, bridged(gateway) as (uri, _), called(uri) as client:
         assert isinstance(client, AsyncTcpClient) and client._writer is not None
