@@ -12,6 +12,7 @@ import json
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from lookhear.gateway.errors import GatewayError
 
@@ -132,7 +133,7 @@ class WireModel(BaseModel):
 
 def describe(error: ValidationError, prefix: str = "") -> tuple[str, str]:
     """The first problem pydantic found: (message with expected and got, path of the field)."""
-    problem = error.errors(include_url=False, include_context=True)[0]
+    problem = _first(error)
     # Union branches and the like put their own names into the path; field names are lower case.
     path = prefix
     for step in problem["loc"]:
@@ -162,10 +163,18 @@ def describe(error: ValidationError, prefix: str = "") -> tuple[str, str]:
             return f"{path}: expected {message}, got {shown(value)}", path
 
 
+def _first(error: ValidationError) -> ErrorDetails:
+    """The problem to tell of: what an object's `type` should be goes before what one of that type
+    would have to have."""
+    first, *others = error.errors(include_url=False, include_context=True)
+    place = (*first["loc"][:-1], "type")
+    return next((other for other in others if other["loc"] == place), first)
+
+
 def invalid(error: ValidationError, prefix: str = "") -> ProtocolError:
     """The protocol error for values that a model refused."""
     message, path = describe(error, prefix)
-    missing = error.errors(include_url=False)[0]["type"] == "missing"
+    missing = _first(error)["type"] == "missing"
     code = "missing_required_parameter" if missing else "invalid_value"
     return ProtocolError(message, code=code, param=path)
 

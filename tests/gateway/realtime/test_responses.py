@@ -345,7 +345,7 @@ def test_without_truncation_too_long_is_a_failure() -> None:
         ({"output_modalities": []}, "response.output_modalities"),
         ({"max_output_tokens": 0}, "response.max_output_tokens"),
         ({"max_output_tokens": "many"}, "response.max_output_tokens"),
-        ({"tools": [{"type": "mcp", "server_label": "f"}]}, "response.tools[0].name"),
+        ({"tools": [{"type": "mcp", "server_label": "f"}]}, "response.tools[0].type"),
         ({"tools": [{"type": "mcp", "name": "f"}]}, "response.tools[0].type"),
         ({"tools": [{"type": "function", "name": "f"}] * 2}, "response.tools"),
         ({"tool_choice": {"type": "function", "name": "f"}}, "response.tool_choice"),
