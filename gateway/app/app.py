@@ -43,7 +43,7 @@ from lookhear.gateway.pooling.routes import pooling_routes
 from lookhear.gateway.realtime.dialects import DIALECTS
 from lookhear.gateway.realtime.openai.client_secrets import client_secrets
 from lookhear.gateway.realtime.protocol.dialect import Dialect
-from lookhear.gateway.realtime.session.endpoint import serve, serve_plain
+from lookhear.gateway.realtime.session.endpoint import serve, serve_nowhere, serve_plain
 from lookhear.gateway.services.engine import Engine
 from lookhear.gateway.services.services import LAG_INTERVAL, Services
 from lookhear.gateway.services.siblings import Siblings
@@ -201,4 +201,5 @@ def _realtime_routes(dialects: Sequence[type[Dialect]]) -> list[BaseRoute]:
     for dialect in dialects:
         paths.setdefault(dialect.path, []).append(dialect)
     sockets = [WebSocketRoute(path, partial(serve, dialects=paths[path])) for path in paths]
+    sockets.append(WebSocketRoute("/{path:path}", partial(serve_nowhere, paths=sorted(paths))))
     return [*sockets, *(Route(path, serve_plain) for path in paths)]

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from lookhear.gateway.errors import GatewayError
 
 REQUEST_ID = "lookhear.request_id"  # in an ASGI scope
+MAX_SHOWN = 200  # characters of a path that an error repeats
 
 
 class ApiError(GatewayError):
@@ -58,7 +59,8 @@ async def answer_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message: str = error.detail
     code: str | None = None
-    got = f"{request.method} {request.url.path}"
+    path = request.url.path
+    got = f"{request.method} {path[:MAX_SHOWN]}{'…' if len(path) > MAX_SHOWN else ''}"
     if error.status_code == 404:
         message, code = f"expected a path of this server, got {got}", "not_found"
     elif error.status_code == 405:

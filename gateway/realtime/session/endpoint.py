@@ -154,6 +154,16 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
     await session.serve(attachment, subprotocol)
 
 
+async def serve_nowhere(websocket: WebSocket, paths: Sequence[str]) -> None:
+    """A handshake where no WebSocket is: 404, for the 403 of an empty route looks like a key's."""
+    client = address(websocket.scope)
+    log_event("session.refused", code="not_found", status=404, client=client)
+    services(websocket).refusals.add("not_found", is_clients=True)
+    message = f"expected one of the paths {', '.join(paths)}, got {shown(websocket.url.path)}"
+    body = error_body(message, "invalid_request_error", "not_found")
+    await websocket.send_denial_response(JSONResponse(body, 404))
+
+
 async def serve_plain(request: Request) -> Response:
     """A GET without a handshake: of somebody who tries the URL, or behind a proxy that takes the
     handshake for a request."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import tempfile
 import wave
 from collections.abc import AsyncIterator
@@ -13,6 +14,8 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from lookhear.engine.client.client import EngineRequestError
 from lookhear.engine.messages import Pong
@@ -334,12 +337,27 @@ async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient)
         ("POST", "/v1/realtime/calls", 404, "not_found"),
         ("GET", "/v1/audio/transcriptions", 405, "method_not_allowed"),
         ("GET", "/../etc/passwd", 404, "not_found"),
+        ("GET", "/" + "a" * 10_000, 404, "not_found"),
         ("GET", "/v1/realtime", 426, "upgrade_required"),
         ("POST", "/v1/realtime", 405, "method_not_allowed"),
     ):
         answer = await http.request(method, path)
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-        assert "x-request-id" in answer.headers
+        assert "x-request-id" in answer.headers and len(answer.content) < 400
+
+
+async def test_a_socket_elsewhere_is_told_where_they_are(shared: Running) -> None:
+    """Not 403, which looks as if a key were wrong."""
+    for path in ("/realtime", "/v1/chat/completions"):
+        with pytest.raises(InvalidStatus) as raised:
+            async with connect(shared.http.replace("http", "ws") + path, proxy=None):
+                pass
+        response = raised.value.response
+        told = json.loads(response.body)["error"]
+        assert (response.status_code, told["code"]) == (404, "not_found")
+        assert told["message"] == (
+            f'expected one of the paths /v1/listen, /v1/realtime, /v2/listen, got "{path}"'
+        )
 
 
 async def test_a_plain_get_of_a_socket_is_told_what_is_missing(http: httpx.AsyncClient) -> None:
