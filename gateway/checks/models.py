@@ -81,11 +81,6 @@ def _named(
     raise wrong(param, f"{what} ({served})", shown(name), "model_not_found")
 
 
-def language_code(language: str | None) -> str | None:
-    """ "en-US" and "EN" mean "en"; "" means "detect it"."""
-    return (language or "").replace("_", "-").split("-")[0].lower() or None
-
-
 def check_language(language: str, card: ModelCard, param: str) -> None:
     """A model that lists no languages has just one, and takes whatever the client calls it."""
     if card.languages and language not in card.languages:

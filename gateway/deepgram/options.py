@@ -15,7 +15,8 @@ from starlette.datastructures import QueryParams
 
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError, shown, wrong
-from lookhear.gateway.checks.models import check_language, find_model, language_code, speech_models
+from lookhear.gateway.checks.languages import language_code
+from lookhear.gateway.checks.models import check_language, find_model, speech_models
 from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
 
 MAX_KEYTERMS, MAX_KEYTERM = 100, 100  # of them, and characters of one

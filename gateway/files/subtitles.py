@@ -9,25 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from lookhear.engine.messages import FileTranscribed, Segment, Word
+from lookhear.gateway.checks.languages import english_name
 from lookhear.gateway.who_speaks import label
-
-# English names of the languages that Whisper models know, by ISO code.
-_NAMES = (
-    "en:english zh:chinese de:german es:spanish ru:russian ko:korean fr:french ja:japanese "
-    "pt:portuguese tr:turkish pl:polish ca:catalan nl:dutch ar:arabic sv:swedish it:italian "
-    "id:indonesian hi:hindi fi:finnish vi:vietnamese he:hebrew uk:ukrainian el:greek ms:malay "
-    "cs:czech ro:romanian da:danish hu:hungarian ta:tamil no:norwegian th:thai ur:urdu "
-    "hr:croatian bg:bulgarian lt:lithuanian la:latin mi:maori ml:malayalam cy:welsh sk:slovak "
-    "te:telugu fa:persian lv:latvian bn:bengali sr:serbian az:azerbaijani sl:slovenian "
-    "kn:kannada et:estonian mk:macedonian br:breton eu:basque is:icelandic hy:armenian "
-    "ne:nepali mn:mongolian bs:bosnian kk:kazakh sq:albanian sw:swahili gl:galician "
-    "mr:marathi pa:punjabi si:sinhala km:khmer sn:shona yo:yoruba so:somali af:afrikaans "
-    "oc:occitan ka:georgian be:belarusian tg:tajik sd:sindhi gu:gujarati am:amharic "
-    "yi:yiddish lo:lao uz:uzbek fo:faroese ht:haitian_creole ps:pashto tk:turkmen nn:nynorsk "
-    "mt:maltese sa:sanskrit lb:luxembourgish my:myanmar bo:tibetan tl:tagalog mg:malagasy "
-    "as:assamese tt:tatar haw:hawaiian ln:lingala ha:hausa ba:bashkir jw:javanese "
-    "su:sundanese yue:cantonese "
-)
 
 
 def _clock(seconds: float, mark: str) -> str:
@@ -129,10 +112,3 @@ def compression_ratio(text: str) -> float:
     """How much zlib makes of it: high for text that repeats itself (openai/whisper)."""
     data = text.encode()
     return round(len(data) / len(zlib.compress(data)), 4) if data else 0.0
-
-
-def english_name(code: str | None) -> str:
-    """ "de" -> "german"; a code without a known name stays as it is; None -> "english", which is
-    what a model without language tokens speaks."""
-    names = dict(entry.split(":") for entry in _NAMES.split())
-    return names.get(code or "en", code or "").replace("_", " ")

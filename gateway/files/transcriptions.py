@@ -13,7 +13,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from lookhear.engine.messages import FileTranscribed, ModelCard, TranscriptionSettings
 from lookhear.gateway.checks.checks import shown
-from lookhear.gateway.checks.models import NO_WHO, NONE, diariser, language_code
+from lookhear.gateway.checks.languages import language_code
+from lookhear.gateway.checks.models import NO_WHO, NONE, diariser
 from lookhear.gateway.decoding.results import Recording
 from lookhear.gateway.files import subtitles
 from lookhear.gateway.files.form import boolean, ignored, text, texts

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError, shown, wrong
-from lookhear.gateway.checks.models import check_language, language_code
+from lookhear.gateway.checks.languages import language_code
+from lookhear.gateway.checks.models import check_language
 from lookhear.gateway.deepgram.options import (
     Options,
     Query,

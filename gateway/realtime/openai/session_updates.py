@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError
 
 from lookhear.engine.messages import Delay, ModelCard
 from lookhear.gateway.checks.checks import ProtocolError, Text, WireModel, invalid, shown, wrong
+from lookhear.gateway.checks.languages import language_code
 from lookhear.gateway.checks.models import (
     NO_WHO,
     NONE,
@@ -25,7 +26,6 @@ from lookhear.gateway.checks.models import (
     check_language,
     diariser,
     find_model,
-    language_code,
     speech_models,
 )
 from lookhear.gateway.checks.unread import MOST, unread

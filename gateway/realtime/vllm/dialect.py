@@ -26,7 +26,8 @@ from lookhear.gateway.checks.checks import (
     describe,
     shown,
 )
-from lookhear.gateway.checks.models import check_language, find_model, language_code
+from lookhear.gateway.checks.languages import language_code
+from lookhear.gateway.checks.models import check_language, find_model
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.commands import Append, ClientCommand, Commit, Configure
 from lookhear.gateway.realtime.protocol.dialect import Dialect, Json
