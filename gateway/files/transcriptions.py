@@ -198,7 +198,7 @@ async def _read(request: Request, gateway: Services, task: str) -> FileRequest:
                 tells_progress=boolean(form, PROGRESS),
                 diariser=_diariser(form, format, who),
                 voices=read_voices(form),
-                told=notes(card, ignored(form, _read_fields(form))),
+                told=notes(card, ignored(form, _read_fields(form, format))),
             )
     except (MultipartParseError, HTTPException) as error:
         detail = error.detail if isinstance(error, HTTPException) else error
@@ -239,16 +239,18 @@ async def _source(form: FormData) -> bytes | tuple[str, str]:
     return await file.read()
 
 
-def _read_fields(form: FormData) -> set[str]:
-    has_one = _one(texts(form, "languages")) is not None and not text(form, "language")
-    return READ | {"languages"} if has_one else READ
+def _read_fields(form: FormData, format: str) -> set[str]:
+    read = set(READ)
+    if _one(texts(form, "languages")) is not None and not text(form, "language"):
+        read.add("languages")
+    is_plain = boolean(form, "stream") and not boolean(form, PROGRESS)
+    if is_plain and format not in ("json", DIARIZED):  # the events are the same in all the others
+        read -= {"response_format", "timestamp_granularities"}
+    return read
 
 
 def _settings(form: FormData, card: ModelCard, task: str) -> TranscriptionSettings:
-    language = None
-    if task == "transcribe":
-        one = _one(texts(form, "languages"))
-        language = language_code(text(form, "language") or one)
+    language = language_code(text(form, "language") or _one(texts(form, "languages")))
     if language is not None and card.languages and language not in card.languages:
         known = f"one of {', '.join(card.languages)}"
         raise wrong("language", known, repr(language), "invalid_language")

@@ -271,6 +271,30 @@ async def test_candidates_of_a_files_language(
 
 
 @loop
+@pytest.mark.parametrize(
+    ("fields", "ignored"),
+    [
+        ({"response_format": "srt"}, "response_format"),
+        (
+            {"response_format": "verbose_json", "timestamp_granularities[]": "segment"},
+            "response_format, timestamp_granularities",
+        ),
+        ({"response_format": "json"}, None),
+        ({"response_format": "srt", "lookhear_progress": "true"}, None),
+        ({"response_format": "srt", "stream": "false"}, None),
+    ],
+)
+async def test_a_stream_says_that_it_has_one_format(
+    http: httpx.AsyncClient, fields: dict[str, str], ignored: str | None
+) -> None:
+    file = {"file": ("a.wav", wav(1.0))}
+    data = {"stream": "true", **fields}
+    answer = await http.post("/v1/audio/transcriptions", files=file, data=data)
+    assert answer.status_code == 200
+    assert answer.headers.get("x-lookhear-ignored") == ignored
+
+
+@loop
 async def test_the_list_has_the_aliases_and_each_can_be_retrieved(named: Running) -> None:
     async with AsyncOpenAI(api_key="none", base_url=f"{named.http}/v1", max_retries=0) as sdk:
         listed = {model.id: model async for model in sdk.models.list()}

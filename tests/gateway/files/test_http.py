@@ -224,6 +224,9 @@ async def test_a_translation_goes_to_a_model_that_translates(
     answer = await post(http, "translations")
     assert answer.status_code == 200
     assert shared.engine.files[-1].settings.model == "fake/whisper"
+    assert (await post(http, "translations", language="de")).status_code == 200
+    settings = shared.engine.files[-1].settings
+    assert (settings.task, settings.language) == ("translate", "de")
     refused = await post(http, "translations", model="fake-english")
     assert refused.status_code == 400
     expected = "model: expected one that can translate ('fake/whisper'), got 'fake-english'"
