@@ -24,6 +24,7 @@ WAITING = ("benchmarks/bench/", "clients/", "end_to_end/")
 POLITENESS = 5  # of those that compute
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # of tests that import onnxruntime themselves
 # What is served where nobody names a model: no test depends on what a cache or a network has.
 os.environ["LOOKHEAR_MODEL"] = "demo-whisper"
 os.environ["LOOKHEAR_TURN_MODEL"] = "off"

@@ -9,6 +9,7 @@ installation.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -73,6 +74,9 @@ class SmartTurn:
 
     def __init__(self, path: Path) -> None:
         """Raises ImportError without onnxruntime, TurnModelError if the file is not the model."""
+        # Its builds report their use to Microsoft, from the import on, unless told otherwise before
+        # it. Whoever wants that sets 0.
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import onnxruntime
 
         options = onnxruntime.SessionOptions()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +48,27 @@ def test_only_the_last_seconds_count() -> None:
 
 def test_silence_has_features() -> None:
     assert np.isfinite(LOG_MEL(np.zeros(0, np.float32))).all()
+
+
+def test_nobody_is_told_that_it_is_used(tmp_path: Path) -> None:
+    """onnxruntime makes an identifier and reports to Microsoft, if it is not told otherwise."""
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from lookhear.media.voice.smart_turn import SmartTurn, TurnModelError\n"
+        "try:\n"
+        "    SmartTurn(Path(sys.argv[1]))\n"
+        "except TurnModelError:\n"
+        "    assert 'onnxruntime' in sys.modules\n"
+    )
+    home, model = tmp_path / "home", tmp_path / "model"
+    home.mkdir()
+    model.write_bytes(b"nothing")
+    kept = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment = {**kept, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+    command = [sys.executable, "-c", program, str(model)]
+    subprocess.run(command, env=environment, check=True, timeout=60)
+    assert not [path for path in home.rglob("*") if "onnxruntime" in path.name]
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
