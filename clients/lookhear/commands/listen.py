@@ -13,7 +13,7 @@ from rich.console import Console
 from lookhear.client import AsyncClient
 from lookhear.commands.live import first_interrupt, transcribe_live
 from lookhear.commands.server_choice import DELAYS, chosen_server, comma_separated
-from lookhear.errors import UsageError
+from lookhear.errors import SourceError, UsageError
 from lookhear.sources.audio import read_source
 from lookhear.sources.level_meter import LevelMeter
 from lookhear.sources.microphone import Microphone, input_devices, require_microphone
@@ -107,7 +107,8 @@ async def _listen(
         if microphone is not None:
             pieces = read_source(microphone)
         else:
-            pieces = read_stream(read_blocks(sys.stdin.fileno(), stop), parsed.rate)
+            blocks = _something(read_blocks(sys.stdin.fileno(), stop), stop)
+            pieces = read_stream(blocks, parsed.rate)
         await transcribe_live(
             client,
             pieces,
@@ -122,3 +123,14 @@ async def _listen(
             speakers=parsed.speakers,
         )
     return 0
+
+
+async def _something(blocks: AsyncIterator[bytes], stop: asyncio.Event) -> AsyncIterator[bytes]:
+    """The same; a pipe into which nothing was written is not a silent success: what should have
+    written has failed. SourceError."""
+    is_empty = True
+    async for block in blocks:
+        is_empty = False
+        yield block
+    if is_empty and not stop.is_set():
+        raise SourceError("stdin: expected sound, got nothing")

@@ -260,6 +260,15 @@ def test_a_pipe_with_something_else(
     assert "expected WAV or bare 16-bit PCM, got audio/ogg" in capsys.readouterr().err
 
 
+def test_a_pipe_with_nothing(
+    counting: CountingServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What should have written into it has failed."""
+    with piped(monkeypatch, b""):
+        assert cli.main(["listen", "-", "--server", counting.url]) == 1
+    assert capsys.readouterr().err == "lookhear: stdin: expected sound, got nothing\n"
+
+
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_full_disk_is_one_line(
     counting: CountingServer,
