@@ -131,12 +131,13 @@ def read_object(body: Data, most: int) -> dict[str, Any]:
     try:
         data = parse_json(body, most)
     except RecursionError:
-        raise ApiError(400, "body: expected JSON, got too deep a nesting", param="body") from None
+        message = "body: expected JSON, got too deep a nesting"
+        raise ApiError(400, message, code="invalid_json", param="body") from None
     except TooMuchJson as error:
         raise ApiError(413, f"body: {error}", code="request_too_large", param="body") from None
     except ValueError as error:
         message = f"body: expected a JSON object, got what is not JSON ({error})"
-        raise ApiError(400, message, param="body") from None
+        raise ApiError(400, message, code="invalid_json", param="body") from None
     if not isinstance(data, dict):
         raise wrong_type("body", "a JSON object", data)
     return data

@@ -178,9 +178,8 @@ def _answer(asked: FileRequest, result: FileTranscribed) -> Response:
 async def _read(request: Request, gateway: Services, task: str) -> FileRequest:
     kind = request.headers.get("content-type", "")
     if not kind.lower().startswith(KINDS):
-        raise ApiError(
-            400, f"Content-Type: expected {KINDS[0]}, got {kind!r}", param="content-type"
-        )
+        message = f"Content-Type: expected {KINDS[0]}, got {kind!r}"
+        raise ApiError(400, message, code="invalid_content_type", param="content-type")
     request = limited(request, gateway.config.max_upload_bytes)
     try:
         async with request.form(max_files=4, max_fields=100) as form:
@@ -202,7 +201,8 @@ async def _read(request: Request, gateway: Services, task: str) -> FileRequest:
             )
     except (MultipartParseError, HTTPException) as error:
         detail = error.detail if isinstance(error, HTTPException) else error
-        raise ApiError(400, f"body: expected a multipart form, got: {detail}") from None
+        message = f"body: expected a multipart form, got: {detail}"
+        raise ApiError(400, message, code="invalid_form", param="body") from None
     except OSError as error:  # what is larger than a megabyte waits in a temporary file
         raise _no_room(error) from None
     if "word" in asked.granularities:

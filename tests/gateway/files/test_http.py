@@ -562,3 +562,22 @@ async def test_log_probabilities_of_the_tokens_come_with_json(http: httpx.AsyncC
     for wrong in ({"include[]": "words"}, {**asked, "response_format": "srt"}):
         answer = await post(http, "transcriptions", None, **wrong)
         assert answer.status_code == 400 and answer.json()["error"]["param"] == "include[]"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "body", "code"),
+    [
+        ("audio/transcriptions", "application/json", b"{}", "invalid_content_type"),
+        ("audio/transcriptions", "multipart/form-data", b"x", "invalid_form"),
+        ("audio/transcriptions", "multipart/form-data; boundary=x", b"x", "invalid_form"),
+        ("chat/completions", "application/json", b"{", "invalid_json"),
+        ("chat/completions", "application/json", b'{"a":' * 10_000, "invalid_json"),
+        ("responses", "application/json", b"", "invalid_json"),
+    ],
+)
+async def test_a_body_of_another_kind_has_a_code(
+    http: httpx.AsyncClient, path: str, kind: str, body: bytes, code: str
+) -> None:
+    answer = await http.post(f"/v1/{path}", content=body, headers={"content-type": kind})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (400, code) and error["param"]
