@@ -18,6 +18,14 @@ from lookhear.gateway.errors import GatewayError
 
 MISSING = "nothing (the field is missing)"
 MAX_APPEND_BYTES = 15 * 1024 * 1024  # of decoded audio in one append, as documented by OpenAI
+# In the order in which they are looked for, of pydantic's.
+OUR_WORDS = {
+    "a valid integer": "a whole number",
+    "a valid": "a",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "more than",
+}
 _SHOWN = 80  # characters of a refused value that an error message repeats
 
 
@@ -159,7 +167,8 @@ def describe(error: ValidationError, prefix: str = "") -> tuple[str, str]:
             return f"{path}: expected {bound} {most} {what}, got {got}", path
         case _:
             message = problem["msg"].removeprefix("Input should be ")
-            message = message.replace("a valid integer", "a whole number").replace("a valid", "a")
+            for theirs, ours in OUR_WORDS.items():
+                message = message.replace(theirs, ours)
             return f"{path}: expected {message}, got {shown(value)}", path
 
 

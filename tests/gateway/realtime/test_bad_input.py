@@ -148,11 +148,11 @@ BAD: dict[str, tuple[Any, str, str | None, list[str]]] = {
     ),
     "threshold impossible": (
         audio(turn_detection={"type": "server_vad", "threshold": 1.5}), "invalid_value",
-        f"{AUDIO}.turn_detection.threshold", ["less than or equal to 1", "1.5"],
+        f"{AUDIO}.turn_detection.threshold", ["at most 1", "1.5"],
     ),
     "silence negative": (
         audio(turn_detection={"type": "server_vad", "silence_duration_ms": -1}), "invalid_value",
-        f"{AUDIO}.turn_detection.silence_duration_ms", ["greater than or equal to 0", "-1"],
+        f"{AUDIO}.turn_detection.silence_duration_ms", ["at least 0", "-1"],
     ),
     "eagerness unknown": (
         audio(turn_detection={"type": "semantic_vad", "eagerness": "wild"}), "invalid_value",
