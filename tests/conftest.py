@@ -62,6 +62,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """All has been reported, and ends with the process: nobody needs to look for cycles."""
+    gc.freeze()
+
+
 @pytest.fixture
 def left_alone_again() -> Iterator[None]:
     """For tests of what tells the collector to look at everything again."""

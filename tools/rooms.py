@@ -10,6 +10,7 @@ import ast
 import textwrap
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,13 +42,18 @@ def modules() -> dict[str, Path]:
 
 def imported(path: Path, *, top_level_only: bool = False) -> Iterator[str]:
     """Full names of the modules that a file imports, and of names that may be modules."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = _parsed(path)
     for node in tree.body if top_level_only else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def arrows(known: Mapping[str, Path]) -> Iterator[tuple[str, str]]:

@@ -47,14 +47,11 @@ def clone(folder: Path) -> Path:
 
 def environment(folder: Path) -> Path:
     """A virtual environment that holds nothing, and finds what is installed where the tests run: as
-    if torch and the rest were downloaded before, which takes minutes. -> folder"""
-    venv.create(folder, with_pip=True)
+    if pip, torch and the rest were there before, which takes minutes. -> folder"""
+    venv.create(folder)
     place = {"base": str(folder), "platbase": str(folder)}
     packages = Path(sysconfig.get_path("purelib", "venv", place))
     (packages / "downloaded.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    # What came with Python is too old to build with; torch brings a newer one.
-    for old in packages.glob("setuptools*"):
-        shutil.rmtree(old)
     return folder
 
 
