@@ -26,6 +26,7 @@ __all__ = ["AudioSource", "open_audio"]
 
 Samples = NDArray[np.float32]
 
+CANCELLED = 0.01  # of the power of two channels, in their mean: -20 dB
 BLOCK = 4096  # samples per channel and read; of a damaged block libsndfile gives none
 UNKNOWN_FRAMES = 1 << 60  # libsndfile's answer for a FLAC written to a pipe is near 2**63
 # 1 Hz to 16 kHz would turn a small file into gigabytes.
@@ -191,8 +192,11 @@ def planes(frame: Any) -> Samples:
 
 
 def mono(channels: Samples) -> Samples:
-    """[channels, n] -> [n], the mean. Floats that are no number become silence."""
+    """[channels, n] -> [n], the mean; of two that cancel each other out (a line with its poles
+    swapped) the first. Floats that are no number become silence."""
     mixed = channels[0] if len(channels) == 1 else channels.mean(axis=0)
+    if len(channels) == 2 and np.square(mixed).mean() < CANCELLED * np.square(channels).mean():
+        mixed = channels[0]
     if not np.isfinite(mixed).all():
         mixed = np.nan_to_num(mixed, nan=0.0, posinf=0.0, neginf=0.0)
     return np.ascontiguousarray(mixed, dtype=np.float32)

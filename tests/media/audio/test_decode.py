@@ -134,6 +134,19 @@ def test_bytes_paths_files_and_pieces_agree(name: str, tmp_path: Path) -> None:
     assert np.array_equal(np.concatenate(pieces), audio.samples)
 
 
+@pytest.mark.parametrize(
+    ("second", "heard"),
+    [(-1.0, 1.0), (-0.9, 1.0), (1.0, 1.0), (0.0, 0.5), (-0.5, 0.25), (0.5, 0.75)],
+)
+def test_channels_that_cancel_each_other_out_are_heard(second: float, heard: float) -> None:
+    """As of a line with its poles swapped. second: what that channel has of the first."""
+    buffer = io.BytesIO()
+    soundfile.write(
+        buffer, np.stack([voice(), second * voice()], axis=1), RATE, format="WAV", subtype="FLOAT"
+    )
+    assert np.abs(decode_audio(buffer.getvalue()).samples - heard * voice()).max() < 1e-4
+
+
 @pytest.mark.parametrize("rate", [8000, 11025, 44100, 96000])
 @pytest.mark.parametrize("channels", [1, 2, 8])
 def test_any_rate_and_channels(rate: int, channels: int) -> None:
