@@ -188,14 +188,15 @@ class BlockPool:
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken. For tests and idle moments."""
         assert min(self._refs) >= 0
-        free, unused = set(self._free), set(self._unused)
+        free, unused = set(self._free), self._unused.keys()
         held = set(compress(range(self.num_blocks), self._refs))
         assert len(free) == len(self._free), "a block is on the free list twice"
-        assert not free & unused and not free & held and not unused & held
-        assert free | unused | held == set(range(1, self.num_blocks)), "a block leaked"
-        assert TRASH not in held
-        assert unused <= set(self._digest_of), "an unnamed block is kept"
-        assert not free & set(self._digest_of), "a free block can be found"
+        assert free.isdisjoint(unused) and free.isdisjoint(held) and held.isdisjoint(unused)
+        for blocks in (free, unused, held):
+            assert TRASH < min(blocks, default=1) and max(blocks, default=1) < self.num_blocks
+        assert len(free) + len(unused) + len(held) == self.num_blocks - 1, "a block leaked"
+        assert unused <= self._digest_of.keys(), "an unnamed block is kept"
+        assert free.isdisjoint(self._digest_of), "a free block can be found"
         assert {b: d for d, b in self._block_of.items()} == self._digest_of
         pins = Counter(block for blocks in self._pins.values() for block in blocks)
         pinned = compress(range(self.num_blocks), self._num_pins)
