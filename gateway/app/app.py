@@ -161,7 +161,6 @@ def create_app(
     bodies = Middleware(BodyMiddleware, services=services)
     app = Starlette(
         routes=[
-            *_realtime_routes(dialects),
             Route("/v1/audio/transcriptions", transcriptions.transcriptions, methods=["POST"]),
             Route("/v1/audio/translations", transcriptions.translations, methods=["POST"]),
             Route(LISTEN, listen, methods=["POST"]),
@@ -175,6 +174,8 @@ def create_app(
             Route("/ready", health.ready),
             Route("/metrics", health.metrics),
             Route("/recordings/{name}", browser.recording),
+            # Behind those whose methods a path has, too, so that another method is told of them.
+            *_realtime_routes(dialects),
             *browser.routes(),
         ],
         middleware=[

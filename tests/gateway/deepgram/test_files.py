@@ -210,5 +210,7 @@ async def test_a_key_is_asked_for_in_its_own_words() -> None:
 
 async def test_errors_of_other_paths_keep_theirs(client: httpx.AsyncClient) -> None:
     assert (await client.post("/v1/audio/transcriptions")).json()["error"]["message"]
-    answer = await client.get("/v1/listen")
-    assert answer.status_code == 405 and answer.json()["err_msg"].startswith("expected POST")
+    for method, status, told in (("GET", 426, "a WebSocket handshake"), ("PUT", 405, "POST")):
+        answer = await client.request(method, "/v1/listen")
+        assert answer.status_code == status
+        assert answer.json()["err_msg"].startswith(f"expected {told}")

@@ -45,7 +45,7 @@ async def healthy(gateway: Running) -> bool:
 
 @pytest.mark.parametrize("begun", [b"", b"\x16\x03\x01\x02\x00\x01", HEALTH])
 async def test_a_handshake_that_does_not_come_is_not_waited_for(begun: bytes, folder: Path) -> None:
-    config = encrypted(folder, head_seconds=0.2)
+    config = encrypted(folder, head_seconds=1.0)
     async with running(config) as gateway, calling(gateway) as call:
         before = refused(gateway, "tls_handshake")
         caller = await call(begun)
