@@ -131,4 +131,7 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     finally:
-        gc.freeze()  # it goes with the process: to look for cycles in torch takes half a second
+        # It goes with the process: to look for cycles in torch takes half a second. Triton, which
+        # is there on a GPU, complains of what is left.
+        if "triton" not in sys.modules:
+            gc.freeze()

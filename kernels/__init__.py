@@ -14,7 +14,7 @@ from lookhear.kernels.cached_attention import (
     cross_attention_weights,
     self_attention_cached,
 )
-from lookhear.kernels.embedding import embed_tokens
+from lookhear.kernels.embedding import embed_tokens, pack_table
 from lookhear.kernels.experts import ExpertWeights, mixed_experts, pack_experts, route
 from lookhear.kernels.fp8 import fits_fp8, fp8_refusal, int8_refusal, round_int8, round_rows
 from lookhear.kernels.grammar_mask import allow_bits_
@@ -90,6 +90,7 @@ __all__ = [
     "pack_experts",
     "pack_int4",
     "pack_linear",
+    "pack_table",
     "paged_attention",
     "paged_write",
     "rms_norm",

@@ -39,7 +39,7 @@ class WhisperModel:
         self.weights = weights
         self.dtype = weights.encoder.positions.dtype  # of the encoder, and of the audio it takes
         self.device = weights.tokens.device
-        self.cache_dtype = weights.tokens.dtype
+        self.cache_dtype = weights.cache_dtype
         self.num_parameters = weights.num_parameters
 
     @classmethod

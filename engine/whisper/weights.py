@@ -14,7 +14,7 @@ from torch import Tensor
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, whole_number
 from lookhear.engine.models.layers import FeedForward, Norm, Placement, SelfAttention
 from lookhear.engine.whisper.encoder import EncoderDims, EncoderSource, WhisperEncoder
-from lookhear.kernels import LinearWeights, pack_linear
+from lookhear.kernels import LinearWeights, pack_linear, pack_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,12 @@ class DecoderLayer:
 
 @dataclass(frozen=True, slots=True)
 class WhisperWeights:
-    """Tables are [positions or vocab, width]."""
+    """Tables are [positions or vocab, width]; tokens may be of `pack_table`. cache_dtype: of the
+    decoder's keys and values."""
 
     encoder: WhisperEncoder
     tokens: Tensor
+    cache_dtype: torch.dtype
     decoder_positions: Tensor
     decoder_layers: list[DecoderLayer]
     decoder_norm: Norm
@@ -152,11 +154,16 @@ def read_weights(
         half=half_decoder,
         int8=int8,
     )
-    tokens = tokens.half() if half_decoder else tokens
+    cache_dtype = torch.float16 if half_decoder else tokens.dtype
+    if packed_head.int8 is not None:
+        tokens = pack_table(tokens)
+    elif half_decoder:
+        tokens = tokens.half()
     del head
     weights = WhisperWeights(
         encoder=WhisperEncoder.read(source, dims.encoder),
         tokens=tokens,
+        cache_dtype=cache_dtype,
         decoder_positions=decoding.take(f"{decoder}.embed_positions.weight", dims.context, width),
         decoder_layers=[
             DecoderLayer(

@@ -109,6 +109,8 @@ def test_int8_is_close(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert weights.encoder.layers[0].ffn.up.int8 is not None
     assert weights.decoder_layers[0].cross.kv.int8 is not None
     assert weights.head.int8 is not None
+    assert weights.tokens.dtype == torch.uint8  # as many bits as the same numbers have there
+    assert model.cache_dtype == torch.float32
     assert model.dtype == weights.decoder_positions.dtype == torch.float32
     logits = run(model)
     assert (logits - exact).abs().max() / exact.std() < 0.25
@@ -126,6 +128,7 @@ def test_in_int8_the_decoder_keeps_what_is_not_very_large(tmp_path: Path) -> Non
     assert decoder.cross.kv.int8 is not None  # over a whole window
     assert decoder.ffn.up.int8 is None and decoder.ffn.up.half is not None
     assert weights.head.int8 is not None  # 2.2 million
+    assert weights.cache_dtype == torch.float16
 
 
 @needs_int8
