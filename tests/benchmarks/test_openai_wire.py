@@ -130,7 +130,8 @@ async def test_a_server_of_another_kind() -> None:
         await connection.send("hello?")
         await connection.wait_closed()
 
-    for handler, reason in ((web, "not a WebSocket of this kind (HTTP 404)"), (mail, "not a WebS")):
+    reasons = {web: "no such address, or none of a WebSocket (HTTP 404)", mail: "not a WebS"}
+    for handler, reason in reasons.items():
         server = await asyncio.start_server(handler, "127.0.0.1", 0)
         async with server:
             host, port = server.sockets[0].getsockname()

@@ -102,6 +102,8 @@ def explain(error: Exception) -> str:
             return "wrong or missing API key (HTTP 401)"
         case InvalidStatus() if error.response.status_code == 403:
             return "refused: no such address, or not with this API key (HTTP 403)"
+        case InvalidStatus() if error.response.status_code == 404:
+            return "no such address, or none of a WebSocket (HTTP 404)"
         case InvalidStatus():
             return f"not a WebSocket of this kind (HTTP {error.response.status_code})"
         case InvalidHandshake():
