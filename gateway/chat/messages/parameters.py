@@ -174,7 +174,8 @@ def parse_parameters(body: Mapping[str, Any], *, counts: bool = False) -> Counte
             where = f"tools[{index}].{name.replace('parameters', 'input_schema')}"
             message = f"{where}:{rest}"
             raise ApiError(400, message, code="invalid_value", param=where) from None
-    if checked.choice.names == () and body.get("tool_choice", {}).get("type") == "tool":
+    choice = checked.tool_choice
+    if choice is not None and choice.type == "tool" and choice.name is None:
         raise wrong("tool_choice.name", "the name of a tool", "nothing")
     for name, check in (("tools", few_tools), ("tool_choice", checked.choice.check)):
         try:

@@ -184,6 +184,7 @@ async def test_the_sdk_calls_tools_and_tells_what_came_of_it(
         ({"type": "any"}, True, [], 1),
         ({"type": "tool", "name": "f"}, True, ["f"], 1),
         ({"type": "none"}, False, [], 0),
+        (None, False, [], 1),
     ],
 )
 async def test_choices_of_tools(
