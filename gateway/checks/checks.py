@@ -148,7 +148,8 @@ def describe(error: ValidationError, prefix: str = "") -> tuple[str, str]:
         if isinstance(step, int):
             path += f"[{step}]"
         elif step.replace("_", "").isalnum():
-            path += f".{step}" if path else step
+            name = step[:_SHOWN]  # of an object without fixed names it is the client's own
+            path += f".{name}" if path else name
     value = problem["input"]
     match problem["type"]:
         case "missing":

@@ -7,6 +7,7 @@ from itertools import islice
 
 from starlette.datastructures import FormData
 
+from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.checks.unread import MOST, unread
 from lookhear.gateway.http.errors import wrong
 
@@ -23,7 +24,7 @@ def boolean(form: FormData, name: str, *, absent: bool = False) -> bool:
     """Read yes or no; `absent` if the field is not there. Raises ApiError."""
     given = (text(form, name) or str(absent)).lower()
     if given not in ("true", "false", "1", "0"):
-        raise wrong(name, "true or false", repr(given))
+        raise wrong(name, "true or false", shown(given))
     return given in ("true", "1")
 
 

@@ -35,6 +35,7 @@ FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 DIARIZED = "diarized_json"
 KINDS = ("multipart/form-data", "application/x-www-form-urlencoded")  # the latter with a URL
 MAX_KEYWORDS, MAX_KEYWORD = 100, 100  # of them, and characters of one
+MAX_FIELDS = 100 + MAX_KEYWORDS  # each of which is a field
 GRANULARITIES = ("segment", "word")
 PROGRESS = "lookhear_progress"
 URLS = ("url", "file_url")  # where others look for the address of a recording
@@ -180,9 +181,11 @@ async def _read(request: Request, gateway: Services, task: str) -> FileRequest:
     if not kind.lower().startswith(KINDS):
         message = f"Content-Type: expected {KINDS[0]}, got {kind!r}"
         raise ApiError(400, message, code="invalid_content_type", param="content-type")
-    request = limited(request, gateway.config.max_upload_bytes)
+    most = gateway.config.max_upload_bytes
+    request = limited(request, most)
     try:
-        async with request.form(max_files=4, max_fields=100) as form:
+        # A recording in a data URL is a field.
+        async with request.form(max_files=4, max_fields=MAX_FIELDS, max_part_size=most) as form:
             card = served(text(form, "model") or None, gateway.models, task)
             settings = _settings(form, card, task)
             who = diariser(gateway.models) if task == "transcribe" else None
@@ -228,7 +231,7 @@ async def _source(form: FormData) -> bytes | tuple[str, str]:
     """The recording, or the field with its URL, and that."""
     file, urls = form.get("file"), [(name, url) for name in URLS if (url := text(form, name))]
     if urls and file:
-        raise wrong(urls[0][0], "none beside a file", repr(urls[0][1]))
+        raise wrong(urls[0][0], "none beside a file", shown(urls[0][1]))
     if urls:
         return urls[0]
     if not isinstance(file, UploadFile):
@@ -253,7 +256,7 @@ def _settings(form: FormData, card: ModelCard, task: str) -> TranscriptionSettin
     language = language_code(text(form, "language") or _one(texts(form, "languages")))
     if language is not None and card.languages and language not in card.languages:
         known = f"one of {', '.join(card.languages)}"
-        raise wrong("language", known, repr(language), "invalid_language")
+        raise wrong("language", known, shown(language), "invalid_language")
     return TranscriptionSettings(
         model=card.id,
         language=language,
@@ -288,9 +291,9 @@ def _format(form: FormData, who: ModelCard | None) -> str:
     format = text(form, "response_format") or "json"
     known = FORMATS if who is None else (*FORMATS, DIARIZED)
     if format == DIARIZED and who is None:
-        raise wrong("response_format", f"one of {', '.join(FORMATS)}{NONE}", repr(format), NO_WHO)
+        raise wrong("response_format", f"one of {', '.join(FORMATS)}{NONE}", shown(format), NO_WHO)
     if format not in known:
-        raise wrong("response_format", f"one of {', '.join(known)}", repr(format))
+        raise wrong("response_format", f"one of {', '.join(known)}", shown(format))
     return format
 
 
@@ -303,7 +306,7 @@ def _diariser(form: FormData, format: str, who: ModelCard | None) -> ModelCard |
     if who is None:
         raise wrong("diarize", f"false{NONE}", "'true'", NO_WHO)
     if format not in (DIARIZED, "verbose_json"):
-        raise wrong("diarize", f"{DIARIZED} or verbose_json with it", repr(format))
+        raise wrong("diarize", f"{DIARIZED} or verbose_json with it", shown(format))
     return who
 
 
@@ -314,7 +317,7 @@ def _temperature(form: FormData) -> float:
     except ValueError:
         temperature = -1.0
     if not 0 <= temperature <= 1:
-        raise wrong("temperature", "a number from 0 to 1", repr(given))
+        raise wrong("temperature", "a number from 0 to 1", shown(given))
     return temperature
 
 
@@ -323,7 +326,7 @@ def _granularities(form: FormData, format: str) -> frozenset[str]:
     values = texts(form, "timestamp_granularities")
     for value in values:
         if value not in GRANULARITIES:
-            raise wrong(name, "segment or word", repr(value))
+            raise wrong(name, "segment or word", shown(value))
     if values and format != "verbose_json":
         raise wrong(name, "response_format verbose_json with it", format)
     return frozenset(values)
@@ -334,7 +337,7 @@ def _wants_logprobs(form: FormData, format: str) -> bool:
     values = texts(form, "include")
     for value in values:
         if value != "logprobs":
-            raise wrong(name, "logprobs", repr(value))
+            raise wrong(name, "logprobs", shown(value))
     if values and format != "json":
         raise wrong(name, "response_format json with it", format)
     return bool(values)

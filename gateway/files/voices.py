@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from starlette.datastructures import FormData
 
+from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.files.form import boolean, text
 from lookhear.gateway.http.errors import wrong
 from lookhear.media.voice.stretches import FILE_CONFIG
@@ -31,10 +32,10 @@ def read_voices(form: FormData) -> VadConfig | None:
         return FILE_CONFIG
     kind = strategy.pop("type", None)
     if kind != "server_vad":
-        raise wrong(f"{NAME}.type", "server_vad", repr(kind))
+        raise wrong(f"{NAME}.type", "server_vad", shown(kind))
     for name in strategy:
         if name not in KINDS:
-            raise wrong(f"{NAME}.{name}", f"one of {', '.join(KINDS)}", repr(name))
+            raise wrong(f"{NAME}.{name}", f"one of {', '.join(KINDS)}", shown(name))
     try:
         return replace(FILE_CONFIG, **{n: KINDS[n](str(v)) for n, v in strategy.items()})
     except ValueError as error:
@@ -55,8 +56,8 @@ def _strategy(form: FormData) -> dict[str, object] | None:
         return None
     try:
         strategy = json.loads(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         strategy = None
     if not isinstance(strategy, dict):
-        raise wrong(NAME, "auto, or an object of type server_vad", repr(given))
+        raise wrong(NAME, "auto, or an object of type server_vad", shown(given))
     return strategy

@@ -15,6 +15,7 @@ from starlette.requests import HTTPConnection
 from lookhear.engine.messages import (
     ModelCard,
 )
+from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.checks.models import choose, with_names
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.decoding.decoders import Decoders
@@ -310,11 +311,11 @@ def served(
     if card is not None:
         return card
     if name is None or is_known or any(card.stands_in for card in models):
-        can = f"can {ability} ({', '.join(repr(card.id) for card in able) or 'none is served'})"
-        got = "none" if name is None else repr(name)
+        can = f"can {ability} ({', '.join(shown(card.id) for card in able) or 'none is served'})"
+        got = "none" if name is None else shown(name)
         raise wrong("model", f"one that {can}", got, "unsupported_model")
-    known = ", ".join(repr(card.id) for card in models)
-    message = f"model: expected a served model ({known}), got {name!r}"
+    known = ", ".join(shown(card.id) for card in models)
+    message = f"model: expected a served model ({known}), got {shown(name)}"
     raise ApiError(404, message, code="model_not_found", param="model")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import json
 import tempfile
@@ -141,6 +142,38 @@ async def test_bad_fields(
         assert word in error["message"]
 
 
+async def test_a_form_has_room_for_all_that_its_fields_may_hold(
+    shared: Running, http: httpx.AsyncClient
+) -> None:
+    words = [f"word{number}" for number in range(100)]
+    fields: dict[str, Any] = {"language": "en", "prompt": "p", "keywords[]": words}
+    answer = await post(http, **fields)
+    assert answer.status_code == 200, answer.text
+    assert shared.engine.files[-1].settings.keywords == tuple(words)
+    address = f"data:audio/wav;base64,{base64.b64encode(wav(30.0)).decode()}"
+    assert len(address) > 1 << 20
+    forms: list[dict[str, Any]] = [{"data": {"url": address}}, {"files": {"url": (None, address)}}]
+    for form in forms:
+        answer = await http.post("/v1/audio/transcriptions", **form)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["usage"]["seconds"] == 30
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["language", "response_format", "temperature", "stream", "chunking_strategy", "url"]
+    + ["timestamp_granularities[]", "include[]"],
+)
+async def test_what_a_form_says_is_not_repeated_at_length(
+    http: httpx.AsyncClient, name: str
+) -> None:
+    for said in ("x" * 100_000, "[" * 100_000):
+        fields: dict[str, Any] = {name: said}
+        answer = await post(http, **fields)
+        assert answer.status_code == 400, answer.text
+        assert len(answer.text) < 600
+
+
 @pytest.mark.parametrize("file", [b"", b"not audio at all", wav(1.0)[:30], b"\x00" * 5000])
 async def test_what_is_no_audio(http: httpx.AsyncClient, file: bytes) -> None:
     answer = await post(http, file=file)
@@ -229,7 +262,7 @@ async def test_a_translation_goes_to_a_model_that_translates(
     assert (settings.task, settings.language) == ("translate", "de")
     refused = await post(http, "translations", model="fake-english")
     assert refused.status_code == 400
-    expected = "model: expected one that can translate ('fake/whisper'), got 'fake-english'"
+    expected = 'model: expected one that can translate ("fake/whisper"), got "fake-english"'
     assert refused.json()["error"]["message"] == expected
 
 
