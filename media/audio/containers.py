@@ -193,12 +193,14 @@ def planes(frame: Any) -> Samples:
 
 def mono(channels: Samples) -> Samples:
     """[channels, n] -> [n], the mean; of two that cancel each other out (a line with its poles
-    swapped) the first. Floats that are no number become silence."""
+    swapped) the first. Floats that are no number become silence, those beyond [-1, 1] are clipped,
+    as players do: some are written in the range of 16 bits."""
+    if not np.isfinite(channels).all():
+        channels = np.nan_to_num(channels, nan=0.0, posinf=0.0, neginf=0.0)
+    channels = channels.clip(-1.0, 1.0)
     mixed = channels[0] if len(channels) == 1 else channels.mean(axis=0)
     if len(channels) == 2 and np.square(mixed).mean() < CANCELLED * np.square(channels).mean():
         mixed = channels[0]
-    if not np.isfinite(mixed).all():
-        mixed = np.nan_to_num(mixed, nan=0.0, posinf=0.0, neginf=0.0)
     return np.ascontiguousarray(mixed, dtype=np.float32)
 
 

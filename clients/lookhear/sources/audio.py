@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lookhear.errors import SourceError
 from lookhear.sources.files import read_medium, require_file
 from lookhear.sources.microphone import Microphone
-from lookhear.sources.pcm import RATE, SAMPLE_BYTES, PcmConverter
+from lookhear.sources.pcm import RATE, SAMPLE_BYTES, PcmConverter, mixed
 
 BLOCK_SECONDS = 0.5  # of a file, read and resampled at once
 _END = object()  # what `next` in a thread answers at the end: StopIteration cannot cross a future
@@ -45,7 +45,7 @@ def _file_pieces(file: str | os.PathLike[str] | bytes) -> Iterator[bytes]:
             wire = PcmConverter(sound.samplerate)
             frames = max(1, int(sound.samplerate * BLOCK_SECONDS))
             while len(block := sound.read(frames, dtype="float32", always_2d=True)):
-                yield wire.samples(block.mean(axis=1, dtype=np.float32))
+                yield wire.samples(mixed(block))
             yield wire.samples(np.zeros(0, np.float32), last=True)
     except soundfile.LibsndfileError as error:
         raise SourceError(

@@ -10,6 +10,18 @@ from lookhear.errors import SourceError
 
 RATE = 24_000  # samples per second on the wire
 SAMPLE_BYTES = 2
+CANCELLED = 0.01  # of the power of two channels, in their mean: -20 dB
+
+
+def mixed(channels: NDArray[np.float32]) -> NDArray[np.float32]:
+    """[n, channels] -> [n], the mean; of two that cancel each other out (a line with its poles
+    swapped) the first. As servers do with a file."""
+    first: NDArray[np.float32] = channels[:, 0]
+    mean: NDArray[np.float32] = channels.mean(axis=1, dtype=np.float32)
+    is_pair = channels.shape[1] == 2
+    if is_pair and 2 * np.square(mean).sum() < CANCELLED * np.square(channels).sum():
+        return first
+    return mean
 
 
 def to_pcm(samples: NDArray[np.float32]) -> bytes:
@@ -30,7 +42,9 @@ class PcmConverter:
         self._carry = b""
 
     def samples(self, samples: NDArray[np.float32], last: bool = False) -> bytes:
-        """Float samples in [-1, 1], one-dimensional, at the given rate. last: nothing follows."""
+        """Float samples in [-1, 1], one-dimensional, at the given rate; what is no number becomes
+        silence. last: nothing follows."""
+        samples = np.nan_to_num(samples, nan=0.0, posinf=0.0, neginf=0.0).clip(-1.0, 1.0)
         if self._resampler is not None:
             samples = self._resampler.resample_chunk(samples, last=last)
         return to_pcm(samples)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lookhear.errors import SourceError
 from lookhear.sources.files import media_type
-from lookhear.sources.pcm import RATE, PcmConverter
+from lookhear.sources.pcm import RATE, PcmConverter, mixed
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE  # format tags of WAV
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # what a writer says that cannot seek back
@@ -91,7 +91,7 @@ def _convert(data: bytes, form: _Format, wire: PcmConverter) -> bytes:
     samples = np.frombuffer(data, form.dtype).astype(np.float32)
     if form.dtype == "<i2":
         samples *= np.float32(1 / 32768)
-    return wire.samples(samples.reshape(-1, form.channels).mean(axis=1, dtype=np.float32))
+    return wire.samples(mixed(samples.reshape(-1, form.channels)))
 
 
 async def _header(reader: _Reader) -> tuple[_Format, int | None]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.errors import LookhearError
-from lookhear.sources.pcm import PcmConverter
+from lookhear.sources.pcm import PcmConverter, mixed
 
 MAX_LINE = 64 * 1024  # bytes, as of all limits here: of the first line
 MAX_DATA = 1 << 20  # of the JSON behind it
@@ -92,7 +92,7 @@ class RawConverter:
         if (self.format.width, self.format.channels) == (2, 1):
             return self._wire.pcm(data, last)
         samples = _samples(data, self.format.width).reshape(-1, self.format.channels)
-        return self._wire.samples(samples.mean(axis=1, dtype=np.float32), last)
+        return self._wire.samples(mixed(samples), last)
 
 
 def _samples(data: bytes, width: int) -> NDArray[np.float32]:

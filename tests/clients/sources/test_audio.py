@@ -81,6 +81,26 @@ def test_loud_samples_are_clipped_not_wrapped() -> None:
     assert pcm.tolist() == [32767, -32768, 32767, -32768, 0]
 
 
+async def test_what_is_no_number_is_silence_and_says_nothing() -> None:
+    """Warnings are errors here."""
+    odd = tone(24_000)
+    odd[5_000:5_100], odd[6_000], odd[7_000] = np.nan, np.inf, 3e38
+    file = io.BytesIO()
+    soundfile.write(file, odd, 24_000, format="WAV", subtype="FLOAT")
+    pcm = await read(file.getvalue())
+    assert not pcm[5_000:5_100].any() and pcm[6_000] == 0 and pcm[7_000] == 32767
+    assert np.abs(pcm[:5_000] / 32768 - odd[:5_000]).max() < 1e-4
+
+
+@pytest.mark.parametrize(("second", "heard"), [(-1.0, 1.0), (1.0, 1.0), (0.0, 0.5), (-0.5, 0.25)])
+async def test_channels_that_cancel_each_other_out_are_heard(second: float, heard: float) -> None:
+    file = io.BytesIO()
+    stereo = np.stack([tone(24_000), second * tone(24_000)], axis=1)
+    soundfile.write(file, stereo, 24_000, format="WAV", subtype="FLOAT")
+    pcm = await read(file.getvalue())
+    assert np.abs(pcm / 32768 - heard * tone(24_000)).max() < 1e-4
+
+
 @pytest.mark.parametrize(
     ("source", "rate", "message"),
     [

@@ -173,6 +173,17 @@ def test_numbers_that_are_none_become_silence() -> None:
     assert decode_audio(buffer.getvalue()).samples.tolist() == [0.5, 0, 0, 0]
 
 
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("scale", [2.0, 32768.0, 1e38])
+def test_floats_out_of_range_are_clipped(scale: float, channels: int) -> None:
+    """Some programs write floats in the range of 16 bits."""
+    buffer = io.BytesIO()
+    loud = np.stack([scale * voice()] * channels, axis=1)
+    soundfile.write(buffer, loud, RATE, format="WAV", subtype="FLOAT")
+    heard = decode_audio(buffer.getvalue()).samples
+    assert np.abs(heard - (scale * voice()).clip(-1, 1)).max() < 1e-4
+
+
 @pytest.mark.parametrize("name", ["wav", "flac", "vorbis", "m4a", "webm"])
 @pytest.mark.parametrize("kept", [0.5, 0.9])
 def test_truncated_and_the_container_knows(name: str, kept: float) -> None:
