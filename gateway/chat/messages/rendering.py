@@ -3,6 +3,8 @@ whole. Thinking is a block of its own, without a signature; each call is a block
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -119,8 +121,7 @@ class Reply:
             return []
         kind, told = self._open["type"], {"type": "content_block_stop", "index": self._index}
         if kind == CALL:
-            said: Any = from_json(self._said, allow_partial=True) if self._said else {}
-            block = {**self._open, "input": said if isinstance(said, dict) else {}}
+            block = {**self._open, "input": _input(self._said)}
         else:
             block = {**self._open, kind: self._said}
         self._message["content"].append(block)
@@ -135,6 +136,28 @@ class Reply:
         end = {"stop_reason": reason, "stop_sequence": sequence}
         self._message |= {**end, "usage": usage(event.usage)}
         return [*told, {"type": "message_delta", "delta": end, "usage": self._message["usage"]}]
+
+
+def _input(said: str) -> Json:
+    """Arguments, as far as they can be read."""
+    try:
+        read = from_json(said, allow_partial=True)
+    except ValueError:  # nothing yet, or what JSON allows and Python has no room for
+        return {}
+    return _finite(read) if isinstance(read, dict) else {}
+
+
+def _finite(value: Any) -> Any:
+    """Numbers of JSON may be as large as they like; those that no float holds are read as
+    infinity, which nobody may write."""
+    match value:
+        case float() if not math.isfinite(value):
+            return math.copysign(sys.float_info.max, value)
+        case list():
+            return [_finite(entry) for entry in value]
+        case dict():
+            return {name: _finite(entry) for name, entry in value.items()}
+    return value
 
 
 def usage(counts: AnswerUsage) -> Json:

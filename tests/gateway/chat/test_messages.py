@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -30,6 +31,7 @@ TOOL: dict[str, Any] = {
     "input_schema": {"type": "object", "properties": {"a": {"type": "integer"}}},
 }
 EVENTS: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
+MAX = sys.float_info.max
 ASKED: dict[str, Any] = {"model": "claude", "max_tokens": 64}
 
 
@@ -209,6 +211,26 @@ async def test_a_stream_makes_up_what_is_whole(http: httpx.AsyncClient, asked: s
         for block in message["content"]:
             block["id"] = ""
     assert built == whole
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        ('{"a": 1e999, "b": [-1e999, 1.5]}', {"a": MAX, "b": [-MAX, 1.5]}),
+        ('{"a": "b", "c": 1e99', {"a": "b", "c": 1e99}),
+        ('{"a": ' + "1" * 5000 + "}", {}),
+        ('{"a": "\\ud83d"}', {}),
+        ('{"a": ' + "[" * 500, {}),
+    ],
+)
+async def test_whatever_arguments_a_model_writes_there_is_an_answer(
+    http: httpx.AsyncClient, arguments: str, read: Any
+) -> None:
+    body = {**ASKED, "messages": user(text(f"call f {arguments}")), "tools": [TOOL]}
+    answer = await http.post(URL, json=body)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["content"][0]["input"] == read
+    assert "message_stop" in (await http.post(URL, json={**body, "stream": True})).text
 
 
 async def test_tokens_are_counted(sdk: AsyncAnthropic) -> None:
