@@ -189,7 +189,8 @@ class ChatDesk:
                     text = "tools" + text.removeprefix("schema")
                 raise RequestError(error.code, _blamed(settings, text)) from None
             return None, CallReader(family, names, is_sure=False)
-        return grammar, CallReader(family, names, is_sure=True)
+        reader = CallReader(family, names, is_sure=True, is_forced=rules.is_forced)
+        return grammar, reader
 
     def _grammar(self, settings: AnswerSettings, prompt: ChatPrompt) -> JsonGrammar | None:
         form = _form(settings)

@@ -42,11 +42,21 @@ class CallReader:
 
     tools: names of those that there are. is_sure: a grammar keeps the text to the family's form, so
     arguments are told as they come. Else a call is told once it is whole, and what is none (broken
-    JSON, a tool that is not there) is text like any other.
+    JSON, a tool that is not there) is text like any other. is_forced: and nothing but calls may
+    come.
     """
 
-    def __init__(self, family: CallFamily, tools: Collection[str], *, is_sure: bool) -> None:
+    def __init__(
+        self,
+        family: CallFamily,
+        tools: Collection[str],
+        *,
+        is_sure: bool,
+        is_forced: bool = False,
+    ) -> None:
+        assert is_sure or not is_forced
         self._family = family
+        self._is_forced = is_forced
         self._tools = frozenset(tools)
         self._is_sure = is_sure
         self._stage = Stage.TEXT
@@ -74,6 +84,8 @@ class CallReader:
         """No more text. What a call lacks is not made up; one whose name is not known is none."""
         held, self._held = self._held, ""
         match self._stage:
+            case Stage.TEXT if self._is_forced:
+                return []  # a tag that was cut off
             case Stage.TEXT:
                 is_gap = self.calls and not held.strip()
                 return [held] if held and not is_gap else []

@@ -91,6 +91,15 @@ def test_any_text_is_read_alike_wherever_it_is_cut(
         assert len(call) == 1 or isinstance(json.loads(call[1]), dict)
 
 
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_what_is_cut_off_of_a_forced_call_is_not_said(family: CallFamily) -> None:
+    text = family.written("f", '{"a": "}"}') + family.between + family.written("g", "{}")
+    for end in range(len(text)):
+        reader = CallReader(family, ["f", "g"], is_sure=True, is_forced=True)
+        pieces = [*reader.push(text[:end]), *reader.flush()]
+        assert not [piece for piece in pieces if isinstance(piece, str)]
+
+
 def test_a_family_is_found_by_its_template() -> None:
     assert family_of("{%- if tools %}<tool_call>{%- endif %}") is HERMES
     assert family_of("{{ '[TOOL_CALLS]' + name + '[ARGS]' }}") is MISTRAL
