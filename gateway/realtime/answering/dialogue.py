@@ -238,6 +238,8 @@ class Dialogue:
     def _respond(self, plan: commands.ResponsePlan, items: list[Item] | None) -> None:
         """items: a context of its own; None: the conversation's."""
         conversation = self._id if plan.in_conversation else None
+        if plan.in_conversation and items is None:
+            self._owed = False  # it answers all that was said
         response = Response(
             head=events.ResponseHead(self._ids("resp"), plan.settings, conversation, plan.metadata),
             answer_id=self._ids("item"),
@@ -322,7 +324,6 @@ class Dialogue:
             is_quiet = not self.turns.is_speaking and not self.turns.pending
             is_free = self.responses.default is None and not is_reserved
             if self._owed and is_quiet and is_free:
-                self._owed = False
                 self._respond(commands.ResponsePlan(converse, True, None), None)
             self._be_eager(converse)
             if self._has_news and not len(self.responses) and not self.responses.eager.is_under_way:

@@ -308,13 +308,15 @@ class Responses:
         self._finish(response, ResponseStatus.FAILED, problem=problem)
 
     def _shorten(self, response: Response) -> bool:
-        """Leave out the older half of what was said before the present question, and of the frames.
-        False: there is nothing to leave out, or the client does not want it."""
+        """Leave out the older half of what was said before the present question, and of the frames;
+        where nothing was answered yet, of the question, but for its pictures and its end. False:
+        there is nothing to leave out, or the client does not want it."""
         if response.head.settings.truncation == "disabled" or not response.sees_all:
             return False
         items, frames = response.items, response.frames
         answers = [i for i, item in enumerate(items) if item.role == "assistant" and not item.call]
         past = items[: answers[-1] + 1] if answers else []
+        past = past or [item for item in items[:-1] if not item.media(hears=False)]
         past = [item for item in past if item.role != "system"]
         gone, frames_gone = past[: (len(past) + 1) // 2], frames[: len(frames) // 2]
         self._store.release(response.media)

@@ -324,6 +324,34 @@ def test_what_is_too_long_by_itself_costs_no_memory() -> None:
     assert talk.prompt()[0] == ("user", "q0")
 
 
+def test_of_what_was_never_answered_the_older_half_goes() -> None:
+    """As of somebody who has been listened to for an hour, and asks."""
+    talk = Talk()
+    talk.create(said("Be brief", "system"))
+    for number in range(5):
+        talk.say_text(f"s{number}")
+    talk.respond()
+    assert talk.break_off("context_length_exceeded") == []
+    system = ("system", "Be brief")
+    assert talk.prompt() == [system, ("user", "s2", "\n", "s3", "\n", "s4")]
+    talk.break_off("context_length_exceeded")
+    assert talk.prompt() == [system, ("user", "s3", "\n", "s4")]
+    talk.reply("A")
+    assert talk.done[-1]["status"] == "completed"
+
+
+def test_a_picture_that_was_never_asked_about_is_not_left_out() -> None:
+    talk = Talk()
+    talk.say_text("Look")
+    talk.create(shown("a"))
+    talk.say_text("What is it?")
+    talk.respond()
+    talk.break_off("context_length_exceeded")
+    assert talk.prompt() == [("user", "<a>", "What is it?")]
+    talk.break_off("context_length_exceeded")
+    assert talk.done[-1]["status"] == "failed"
+
+
 def test_without_truncation_too_long_is_a_failure() -> None:
     talk = asked("one")
     talk.reply("A")

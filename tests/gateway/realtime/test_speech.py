@@ -144,6 +144,31 @@ def test_an_owed_answer_comes_when_the_rest_was_noise_or_is_cleared() -> None:
     assert talk.prompt() == [("user", "What?")]
 
 
+def test_who_asks_while_they_speak_on_is_not_answered_again() -> None:
+    talk = Talk()
+    first = speaks(talk)
+    starts(talk)
+    talk.say(first, "What?")
+    talk.complete(first)  # an answer is owed, once nobody speaks
+    talk.respond()
+    assert talk.prompt() == [("user", "What?")]
+    talk.reply("A square")
+    talk.client("input_audio_buffer.clear")  # what they began to say is taken back
+    assert len(talk.asked) == 1
+
+
+def test_who_asks_something_else_is_still_answered() -> None:
+    talk = Talk()
+    first = speaks(talk)
+    starts(talk)
+    talk.say(first, "What?")
+    talk.complete(first)
+    talk.respond({"input": [said("Hi")]})
+    talk.reply("Hello")
+    talk.client("input_audio_buffer.clear")
+    assert len(talk.asked) == 2 and talk.prompt()[0] == ("user", "What?")
+
+
 def test_out_of_band_answers_are_not_interrupted() -> None:
     talk = Talk()
     talk.respond({"conversation": "none", "input": [said("Hi")]})
