@@ -32,8 +32,8 @@ ALLOWED = {
 }
 # A bare GPU box has none of these, and the light client no server part.
 ABSENT = {
-    "engine": ("av", "librosa", "onnxruntime", "starlette", "soundfile", "uvicorn"),
-    "kernels": ("av", "librosa", "onnxruntime", "starlette", "soundfile", "transformers"),
+    "engine": ("av", "onnxruntime", "starlette", "soundfile", "uvicorn"),
+    "kernels": ("av", "onnxruntime", "starlette", "soundfile", "transformers"),
     "gateway": ("torch", "transformers"),
     "media": ("torch", "transformers", "starlette", "websockets"),
     "client": ("torch", "transformers", "starlette", "uvicorn", "av", "onnxruntime"),

@@ -24,7 +24,7 @@ RECORDING = ROOT / "tools" / "demo" / "lookhear_demo" / "recordings" / "hello.op
 NEIGHBOURS = ("kernels", "media", "engine", "gateway", "benchmarks")
 # What an installation without extras does not have.
 ABSENT = (
-    "av h11 huggingface_hub jinja2 librosa llguidance lookhear_demo msgpack PIL prometheus_client "
+    "av h11 huggingface_hub jinja2 llguidance lookhear_demo msgpack PIL prometheus_client "
     "psutil pydantic python_multipart safetensors starlette tokenizers torch transformers uvicorn "
     "yaml"
 ).split()  # fmt: skip

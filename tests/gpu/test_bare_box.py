@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # Ours, and what the project depends on besides.
 ABSENT = (
-    "av", "h11", "httpx", "hypothesis", "librosa", "matplotlib", "msgpack",
+    "av", "h11", "httpx", "hypothesis", "matplotlib", "msgpack",
     "onnxruntime", "openai", "PIL", "prometheus_client", "psutil", "pydantic", "pytest_asyncio",
     "rich", "soundfile", "soxr", "starlette", "uvicorn", "websockets",
 )  # fmt: skip

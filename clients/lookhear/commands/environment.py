@@ -16,7 +16,7 @@ from lookhear.commands import machine
 LOCAL = "lookhear.local"  # the entry-point group of what the server part knows of this machine
 PACKAGES = (
     "torch", "triton", "transformers", "tokenizers", "safetensors", "huggingface-hub", "numpy",
-    "av", "soundfile", "soxr", "librosa", "starlette", "uvicorn", "uvloop", "websockets",
+    "av", "soundfile", "soxr", "starlette", "uvicorn", "uvloop", "websockets",
     "pydantic", "llguidance", "lookhear-demo", "sounddevice",
 )  # fmt: skip
 # Of other people's variables, those that change what we do.

@@ -12,12 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import WhisperFeatureExtractor
+from transformers.audio_utils import mel_filter_bank
 
 from lookhear.media.voice import silero
-from lookhear.media.voice.smart_turn import LENGTH, LogMel, SmartTurn, TurnModelError
+from lookhear.media.voice.smart_turn import (
+    LENGTH,
+    LogMel,
+    SmartTurn,
+    TurnModelError,
+    mel_filters,
+)
 
 LOG_MEL = LogMel()
 WHISPER = WhisperFeatureExtractor(chunk_length=8)
+
+
+def test_the_filters_are_those_of_transformers() -> None:
+    theirs = mel_filter_bank(201, 80, 0.0, 8000.0, 16_000, norm="slaney", mel_scale="slaney")
+    np.testing.assert_allclose(mel_filters(), theirs.T, rtol=0, atol=1e-7)
 
 
 @settings(max_examples=15)
