@@ -135,7 +135,8 @@ def build(
     )
     named = torch.int8 if int8 else dtype
     parts = speech_parts(config, transcriber, runner, model.num_parameters, named, longest, device)
-    parts = with_adapters(parts, adapters)
+    # What has no tokens for languages is English: another one is refused, not written as English.
+    parts = replace(with_adapters(parts, adapters), languages=prompter.languages or ["en"])
     if not config.draft_model:
         return parts
     small = _draft_runner(config, model, tokenizer, device, pads=pads)

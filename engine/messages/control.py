@@ -36,7 +36,8 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """A served model. languages: ISO codes it can detect and transcribe (empty: only one).
+    """A served model. languages: ISO codes it can detect and transcribe (empty: one that
+    it does not name, or those it finds out without naming them).
     has_word_times: whether it can say when each word was spoken; see `untimed`. timed_languages:
     ISO codes in which it can; empty: in all of its. takes_aligner: whether it has none because its
     server has no --aligner. abilities: among "transcribe", "diarise", "chat", "image", "video",

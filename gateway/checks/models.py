@@ -82,7 +82,7 @@ def _named(
 
 
 def check_language(language: str, card: ModelCard, param: str) -> None:
-    """A model that lists no languages has just one, and takes whatever the client calls it."""
+    """A model that lists no languages takes whatever the client calls its own."""
     if card.languages and language not in card.languages:
         raise ProtocolError(
             f"{param}: expected one of {', '.join(card.languages)}; got {shown(language)}",

@@ -75,7 +75,7 @@ CARDS = [
         1_800_000,
         abilities=["transcribe", "translate"],
     ),
-    ModelCard("fake-english", "whisper", [], 1_700_000_000, 900_000),
+    ModelCard("fake-english", "whisper", ["en"], 1_700_000_000, 900_000),
 ]
 
 

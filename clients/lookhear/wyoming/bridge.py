@@ -33,7 +33,7 @@ LINGER = 5.0  # seconds for which a client that was told of an error may hang up
 RETRY = Retry(loading=30.0, seconds=30.0, refused=5.0)
 MAX_KEYWORDS, MAX_KEYWORD = 100, 100  # that a server takes, and characters of one
 PORT = 10300  # that Home Assistant's own speech recognition has
-ONE_LANGUAGE = ("en",)  # of a model that lists none: Whisper's English-only ones
+ONE_LANGUAGE = ("en",)  # of a model that lists none
 
 Say = Callable[[str], None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from lookhear.engine.messages import (
 )
 from tests.engine.families import echo
 from tests.engine.playing import drain
+from tools.random_checkpoints.whisper import LANGUAGES, build_random_whisper
 
 ALL = [*families(), echo.FAMILY]  # the one line
 
@@ -37,6 +39,21 @@ def test_a_family_of_one_file_answers(tmp_path: Path) -> None:
     assert isinstance(completed, AnswerCompleted) and completed.usage.output == 5
     assert core.stats()["decoder_passes"] == 5
     core.check()
+
+
+@pytest.mark.parametrize(
+    ("is_multilingual", "languages"), [(True, sorted(LANGUAGES)), (False, ["en"])]
+)
+def test_an_english_only_whisper_says_so(
+    tmp_path: Path, is_multilingual: bool, languages: list[str]
+) -> None:
+    folder = build_random_whisper(tmp_path / "model", width=8, layers=1)
+    path = folder / "generation_config.json"
+    told = json.loads(path.read_text("utf-8")) | {"is_multilingual": is_multilingual}
+    path.write_text(json.dumps(told), "utf-8")
+    card = build_core(EngineConfig(model=str(folder)), lambda stage, share: None).card
+    assert card.languages == languages
+    assert card.can("translate") == is_multilingual
 
 
 def test_it_is_unknown_where_nobody_registered_it(tmp_path: Path) -> None:

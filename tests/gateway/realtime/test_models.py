@@ -63,6 +63,10 @@ def test_a_language_is_checked_against_the_model_it_comes_with() -> None:
     assert problem["error"]["code"] == "invalid_language"
     assert problem["error"]["param"] == "session.audio.input.transcription.language"
     assert used(script) == ["fake-english"], "a refused update changes nothing"
+    (problem,) = script.update(transcription(language="fr"))
+    assert 'expected one of en; got "fr"' in problem["error"]["message"]
+    script.update(transcription(model="fake/whisper", language="fr"))
+    assert used(script) == ["fake-english", "fake/whisper"]
 
 
 @pytest.mark.parametrize(

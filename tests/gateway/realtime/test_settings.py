@@ -98,13 +98,21 @@ def test_language_tags_are_reduced(given: str, code: str) -> None:
 
 def test_a_language_must_suit_the_model_it_ends_up_with() -> None:
     german = transcription(START, language="de")
-    # A model that lists no languages has one, and does not mind what it is called.
-    assert transcription(german, model="fake-english").language == "de"
+    with pytest.raises(ProtocolError, match='expected one of en; got "de"'):
+        transcription(german, model="fake-english")
     with pytest.raises(ProtocolError, match="xx"):
         transcription(START, language="xx")
-    odd = transcription(START, model="fake-english", language="xx")
+    # A model that lists no languages does not mind what its own is called.
+    unnamed = [CARDS[0], replace(CARDS[1], languages=[])]
+
+    def heard(settings: SessionSettings, **fields: Any) -> SessionSettings:
+        audio = {"input": {"transcription": fields}}
+        return changed(settings, {"type": "transcription", "audio": audio}, unnamed)
+
+    odd = heard(START, model="fake-english", language="xx")
+    assert odd.language == "xx"
     with pytest.raises(ProtocolError, match="xx"):
-        transcription(odd, model="fake/whisper")
+        heard(odd, model="fake/whisper")
 
 
 def test_a_delay_is_one_that_clients_know_and_goes_with_null() -> None:
