@@ -57,7 +57,8 @@ class SettledAudio:
 
         def kept(x: Tensor) -> Tensor:
             narrows = half and x.dtype == torch.float32
-            return x.to(torch.float16 if narrows else x.dtype, copy=True)
+            # Joined, they are copied in any case; a view would keep the whole batch.
+            return x.to(torch.float16 if narrows else x.dtype, copy=before is None)
 
         new = count - (before.positions if before else 0)
         rows = slice(row, row + 1)
