@@ -92,6 +92,29 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in slugs, target
 
 
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_classes_that_are_named_are_there(page: str) -> None:
+    """Those in the text, and in the tree of exceptions."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    tree = text.partition("## Exceptions")[2].partition("## ")[0].partition("```")[2]
+    named = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)`", text))
+    named |= set(re.findall(r"^[│├└─ ]*(\w+)", tree.partition("```")[0], re.MULTILINE))
+    assert named
+    assert not named - classes()
+
+
+@cache
+def classes() -> frozenset[str]:
+    """By name, and what is imported alone from other people's modules."""
+    sources = (
+        path.read_text(encoding="utf-8")
+        for folder in ("benchmarks", "clients", "engine", "gateway", "kernels", "media")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    found = re.compile(r"^(?:class |from \S+ import )([A-Z]\w+)", re.MULTILINE)
+    return frozenset(name for text in sources for name in found.findall(text))
+
+
 @cache
 def options() -> dict[str, frozenset[str]]:
     """Of each command of `lookhear`: its options, but for those that load torch to tell them."""

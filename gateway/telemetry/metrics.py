@@ -73,7 +73,7 @@ class Metrics:
         self.turn_questions = counter("turn_questions", text, "outcome")
         text = "For one batch of those"
         self.turn_question = seconds("turn_question", text, _LAGS)
-        text = "Turns that ended by voice, by what decided: silence or sound"
+        text = "Turns that ended by voice, by what decided: silence, words or sound"
         self.turn_ends = counter("turn_ends", text, "rule")
         self.answers = counter("answers", "Answers of chats, by how they ended", "outcome")
         first = "From a question to the first token of its answer"
@@ -118,7 +118,7 @@ class Metrics:
                 ("draft_passes", "Passes of the draft model since its start"),
                 ("prompt_tokens_read", "Prompt tokens computed since its start"),
                 ("prompt_tokens_found", "Prompt tokens found in the prefix cache since its start"),
-                ("media_tokens_encoded", "Tokens of audio encoded since its start"),
+                ("media_tokens_encoded", "Tokens of audio and pictures encoded since its start"),
                 ("free_blocks", "Blocks of the paged cache that hold nothing now"),
                 ("cached_blocks", "Blocks that hold a prefix nobody is using now"),
                 ("evicted_blocks", "Cached blocks given to somebody else since its start"),
