@@ -19,7 +19,7 @@ from lookhear.engine.messages import LoadAdapter, ModelCard, UnloadAdapter
 from lookhear.gateway.chat.endpoint import read_object
 from lookhear.gateway.chat.refusals import invalid
 from lookhear.gateway.checks.checks import Text, WireModel, is_clients_fault, shown
-from lookhear.gateway.http.errors import ApiError, wrong
+from lookhear.gateway.http.errors import ApiError, unavailable, wrong
 from lookhear.gateway.http.requests import body_of, done_with_body
 from lookhear.gateway.services.services import Services, served, services
 from lookhear.gateway.telemetry.log import log_event
@@ -114,7 +114,7 @@ def _folder(gateway: Services, path: str) -> Path:
 
 def _refusal(error: EngineRequestError | EngineUnavailable, param: str) -> ApiError:
     if isinstance(error, EngineUnavailable):
-        return ApiError(503, f"{error}; try again", code="engine_unavailable")
+        return unavailable(error)
     if is_clients_fault(error.code):
         return ApiError(400, f"{param}: {error}", code=error.code, param=param)
     return ApiError(500, str(error), code=error.code)

@@ -27,7 +27,7 @@ from lookhear.engine.messages import (
 from lookhear.gateway.chat.loading import Question
 from lookhear.gateway.checks.answers import INT64
 from lookhear.gateway.checks.checks import is_clients_fault
-from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.http.errors import ApiError, unavailable
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.telemetry.cadence import Cadence
 
@@ -92,7 +92,7 @@ class Answers:
                 self._open[name] = choice
                 self._unfinished.add(name)
         except EngineUnavailable as error:
-            raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+            raise unavailable(error) from None
 
     def _hear(self, event: Event) -> None:
         """As soon as the engine is done it forgets the session, pictures and all, however slowly

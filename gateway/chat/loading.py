@@ -24,7 +24,7 @@ from lookhear.gateway.chat.lines import Line, Pointer, pointers
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.decoding.results import Picture, Recording, Rows, Samples
 from lookhear.gateway.fetching.pictures import PictureBudget
-from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.http.errors import ApiError, unavailable
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.slots import Claim
 
@@ -194,7 +194,7 @@ class _Loader:
                 raise ApiError(400, reason, code=error.code, param=pointer.path) from None
             raise ApiError(500, reason, code=error.code) from None
         except EngineUnavailable as error:
-            raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+            raise unavailable(error) from None
 
 
 def _unsupported(pointer: Pointer, why: str, got: str) -> ApiError:

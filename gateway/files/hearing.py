@@ -19,7 +19,7 @@ from lookhear.engine.messages import (
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.decoding.results import Recording
 from lookhear.gateway.files.speakers import with_speakers
-from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.http.errors import ApiError, unavailable
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.slots import Claim
 
@@ -54,7 +54,7 @@ async def heard(
     except EngineRequestError as error:
         raise _refused(error.code, str(error), params) from None
     except EngineUnavailable as error:
-        raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+        raise unavailable(error) from None
 
 
 async def with_who_speaks(
@@ -75,7 +75,7 @@ async def with_who_speaks(
         except EngineRequestError as error:
             raise _refused(error.code, str(error), {}) from None
         except EngineUnavailable as error:
-            raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+            raise unavailable(error) from None
     finally:
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)

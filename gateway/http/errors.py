@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from lookhear.engine.client.client import EngineUnavailable
 from lookhear.gateway.errors import GatewayError
 
 REQUEST_ID = "lookhear.request_id"  # in an ASGI scope
@@ -35,6 +36,11 @@ class ApiError(GatewayError):
 def wrong(param: str, expected: str, got: str, code: str = "invalid_value") -> ApiError:
     """A field of a request that holds something else than it should."""
     return ApiError(400, f"{param}: expected {expected}, got {got}", code=code, param=param)
+
+
+def unavailable(error: EngineUnavailable) -> ApiError:
+    """No engine takes it now."""
+    return ApiError(503, f"{error}; try again", code="engine_unavailable")
 
 
 def error_body(

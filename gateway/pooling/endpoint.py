@@ -20,7 +20,7 @@ from lookhear.engine.messages import (
 from lookhear.gateway.chat.endpoint import read_object
 from lookhear.gateway.chat.loading import Question, check_abilities, load, wanted_of
 from lookhear.gateway.checks.checks import is_clients_fault
-from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.http.errors import ApiError, unavailable
 from lookhear.gateway.http.notes import notes
 from lookhear.gateway.http.requests import body_of, done_with_body, until_gone
 from lookhear.gateway.pooling.asked import Asked, Json
@@ -58,7 +58,7 @@ async def answer(request: Request, parse: Parse) -> Response:
     except InputRefused as error:
         raise _refusal(error, asked) from None
     except EngineUnavailable as error:
-        raise ApiError(503, f"{error}; try again", code="engine_unavailable") from None
+        raise unavailable(error) from None
 
     def rendered() -> str:
         """Many numbers are much to write."""
