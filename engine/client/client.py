@@ -113,14 +113,6 @@ class EngineClient:
         self._held = Held()
         self._moved = self._lost = 0
 
-    @classmethod
-    async def start(
-        cls, configs: Sequence[EngineConfig], *, on_progress: ProgressHandler | None = None
-    ) -> EngineClient:
-        """A client whose engines are loaded: see `load`."""
-        await (client := cls(configs)).load(on_progress)
-        return client
-
     async def load(self, on_progress: ProgressHandler | None = None) -> None:
         """Start all engines and wait until every one is ready.
 
@@ -139,14 +131,13 @@ class EngineClient:
 
     # --- how the engines are ---------------------------------------------------------------------
 
-    @property
-    def ready(self) -> bool:
-        """Whether every model can be asked right now."""
-        return self._fleet.ready
-
     def is_ready(self, model: str) -> bool:
         """Whether an engine of this model is up right now, and answers."""
         return self._fleet.is_ready(model)
+
+    async def until_ready(self, model: str) -> bool:
+        """See `Fleet`."""
+        return await self._fleet.until_ready(model)
 
     @property
     def models(self) -> list[ModelCard]:

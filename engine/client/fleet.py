@@ -174,15 +174,15 @@ class Fleet:
 
     # --- how they are ----------------------------------------------------------------------------
 
-    @property
-    def ready(self) -> bool:
-        """Whether every model can be asked right now."""
-        return all(pool.is_up for pool in self.pools.values())
-
     def is_ready(self, model: str) -> bool:
         """Whether an engine of this model is up right now, and answers."""
         pool = self._find(model)
         return pool is not None and pool.is_up
+
+    async def until_ready(self, model: str) -> bool:
+        """As `is_ready`; one whose engine is started again is waited for, see `Pool.answering`."""
+        pool = self._find(model)
+        return pool is not None and await pool.answering() is not None
 
     @property
     def models(self) -> list[ModelCard]:

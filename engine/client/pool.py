@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -202,9 +203,9 @@ class Pool:
     # --- what happens ----------------------------------------------------------------------------
 
     async def asked(self, ask: Callable[[Replica], Awaitable[T]]) -> T:
-        """What one of them answers; if it dies under the question, another one is asked, once.
-        Raises EngineUnavailable."""
-        replica = self.choose()
+        """What one of them answers, when there is one; if it dies under the question, another one
+        is asked, once. Raises EngineUnavailable."""
+        replica = self.choose() or await self.answering()
         if replica is None:
             raise EngineUnavailable(f"the engine of {self.name} is not running")
         try:
@@ -212,20 +213,19 @@ class Pool:
         except EngineUnavailable:
             if replica.is_running or not self.recover_seconds:
                 raise
-            try:
-                async with asyncio.timeout(self.recover_seconds):
-                    replica = await self.answering()
-            except TimeoutError:
-                pass
-            if not replica.is_running:
+            if (other := await self.answering()) is None:
                 raise
-        return await ask(replica)
+        return await ask(other)
 
-    async def answering(self) -> Replica:
-        """Who can be asked, as soon as there is one."""
-        while (replica := self.choose(hung=False)) is None:
-            self._changed.clear()
-            await self._changed.wait()
+    async def answering(self) -> Replica | None:
+        """Who can be asked, as soon as there is one; None: nobody could for `recover_seconds`."""
+        replica = self.choose(hung=False)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.recover_seconds):
+                while replica is None:
+                    self._changed.clear()
+                    await self._changed.wait()
+                    replica = self.choose(hung=False)
         return replica
 
     def came_up(self, replica: Replica, card: ModelCard) -> None:

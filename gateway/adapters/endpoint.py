@@ -80,7 +80,7 @@ async def unload(request: Request) -> Response:
 
 
 async def _read(request: Request, gateway: Services, fields: type[A]) -> tuple[A, ModelCard]:
-    gateway.check_ready()
+    gateway.check_loaded()
     if gateway.config.adapter_folder is None:
         text = "expected a server that takes adapters (--adapters FOLDER), this one takes none"
         raise ApiError(403, text, code="adapters_are_off")
@@ -98,7 +98,7 @@ async def _read(request: Request, gateway: Services, fields: type[A]) -> tuple[A
         raise wrong("lora_name", expected, shown(asked.lora_name))
     base = [card for card in gateway.models if not card.parent]
     card = served(asked.model, base, "adapters")
-    gateway.check_ready(card.id)
+    await gateway.until_ready(card.id)
     return asked, card
 
 

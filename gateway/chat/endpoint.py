@@ -41,7 +41,7 @@ class _Prepared:
 async def answer(request: Request, dialect: Dialect) -> Response:
     """Raises ApiError until the answer begins; then errors are events of the stream."""
     gateway = services(request)
-    gateway.check_ready()
+    gateway.check_loaded()
     prepared = await _prepared(request, gateway, dialect)
     done_with_body(request)
     return await _answer(request, gateway, prepared)
@@ -61,7 +61,7 @@ async def _prepared(request: Request, gateway: Services, dialect: Dialect) -> _P
     wanted = wanted_of(asked.lines, gateway)
     card = served(asked.model or None, gateway.models, "chat", wanted)
     check_abilities(asked.lines, card, gateway)
-    gateway.check_ready(card.id)
+    await until_gone(request, gateway.until_ready(card.id))
     claim = gateway.claim(request, gateway.ids("question"))
     return _Prepared(
         question=await until_gone(request, load(asked.lines, gateway, claim, card)),

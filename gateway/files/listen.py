@@ -30,23 +30,22 @@ PARAMS = {"language": "language", "prompt": "keyterm"}
 async def listen(request: Request) -> Response:
     """Raises ApiError."""
     gateway = services(request)
-    gateway.check_ready()
+    gateway.check_loaded()
     try:
         who = diariser(gateway.models)
         options = file_options(request.query_params, diarises=who is not None)
         card = listener(options, gateway.models)
     except ProtocolError as problem:
         raise ApiError(400, problem.message, code=problem.code, param=problem.param) from None
-    gateway.check_ready(card.id)
     who = who if options.diarise else None
-    if who is not None:
-        gateway.check_ready(who.id)
     by_url = request.headers.get("content-type", "").lower().startswith("application/json")
     most = MAX_URL if by_url else gateway.config.max_upload_bytes
     body = await limited(request, most, "body" if by_url else "file").body()
     url = _url(body) if by_url else None
     if not body:
         raise wrong("body", "a recording, or JSON with its url", "nothing")
+    for model in (card,) if who is None else (card, who):
+        await until_gone(request, gateway.until_ready(model.id))
     claim = gateway.claim(request, gateway.ids("file"))
     sha256 = await gateway.in_thread(lambda: hashlib.sha256(body).hexdigest())
     if by_url:

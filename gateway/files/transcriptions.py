@@ -78,9 +78,11 @@ async def translations(request: Request) -> Response:
 
 async def _serve(request: Request, task: str) -> Response:
     gateway = services(request)
-    gateway.check_ready()
+    gateway.check_loaded()
     asked = await _read(request, gateway, task)
-    gateway.check_ready(asked.settings.model)
+    await until_gone(request, gateway.until_ready(asked.settings.model))
+    if asked.diariser is not None:
+        await until_gone(request, gateway.until_ready(asked.diariser.id))
     claim = gateway.claim(request, gateway.ids("file"))
     if asked.stream:
         return await _streamed(request, gateway, asked, claim)
@@ -214,7 +216,6 @@ async def _read(request: Request, gateway: Services, task: str) -> FileRequest:
             raise wrong("timestamp_granularities[]", expected, "word", "invalid_words")
         asked = replace(asked, settings=replace(asked.settings, words=True))
     if asked.diariser is not None:
-        gateway.check_ready(asked.diariser.id)
         words = card.untimed(asked.settings.language) is None
         asked = replace(asked, settings=replace(asked.settings, words=words))
     return asked

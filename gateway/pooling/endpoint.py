@@ -35,7 +35,7 @@ Parse = Callable[[Json, int], Asked]
 async def answer(request: Request, parse: Parse) -> Response:
     """Raises ApiError."""
     gateway = services(request)
-    gateway.check_ready()
+    gateway.check_loaded()
     config = gateway.config
     body = await body_of(request, config.max_upload_bytes)
     asked = await gateway.in_thread(
@@ -46,7 +46,7 @@ async def answer(request: Request, parse: Parse) -> Response:
     wanted = wanted_of(lines, gateway)
     card = served(asked.model or None, gateway.models, asked.ability, wanted)
     check_abilities(lines, card, gateway)
-    gateway.check_ready(card.id)
+    await until_gone(request, gateway.until_ready(card.id))
     id = gateway.ids(asked.ability)
     question = await until_gone(request, load(lines, gateway, gateway.claim(request, id), card))
     message = _message(id, asked, question, card.id)

@@ -54,6 +54,9 @@ class Engine(Protocol):
     def is_ready(self, model: str) -> bool:
         """Whether that model can be asked now."""
 
+    async def until_ready(self, model: str) -> bool:
+        """Whether it can, when an engine that is being started again has had the time to be."""
+
     def live_load(self, model: str) -> LiveLoad | None:
         """Who speaks to that model, and how many more may. None: as many as like."""
 

@@ -173,11 +173,16 @@ class Services:
         engine = self.engine
         return not self.closing and any(engine.is_ready(card.id) for card in engine.models)
 
-    def check_ready(self, model: str | None = None) -> None:
-        """Raises ApiError (503) unless that model can be asked now; for None, any."""
-        if not (self.takes_work if model is None else self.engine.is_ready(model)):
-            whose = "" if model is None else f" of {model}"
-            message = f"the engine{whose} is not ready; try again"
+    def check_loaded(self) -> None:
+        """Raises ApiError (503) until all models have been loaded, and once the server ends."""
+        if self.closing or not self.engine.models:
+            raise ApiError(503, "no model can be asked yet; try again", code="engine_not_ready")
+
+    async def until_ready(self, model: str) -> None:
+        """Until it can be asked: an engine that is being started again is waited for, as sessions
+        wait (`--recover-seconds`). Raises ApiError (503): it is not back by then."""
+        if not await self.engine.until_ready(model):
+            message = f"the engine of {model} is not ready; try again"
             raise ApiError(503, message, code="engine_not_ready")
 
     async def in_thread(self, work: Callable[[], T]) -> T:

@@ -101,6 +101,10 @@ class TracedEngine:
         """As of the other."""
         return self._engine.is_ready(model)
 
+    async def until_ready(self, model: str) -> bool:
+        """As of the other."""
+        return await self._engine.until_ready(model)
+
     def live_load(self, model: str) -> LiveLoad | None:
         """As of the other."""
         return self._engine.live_load(model)

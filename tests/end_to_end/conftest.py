@@ -85,7 +85,8 @@ async def seeing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runn
         kv_cache_gigabytes=0.05,
         recover_seconds=0.0,
     )
-    engine = await EngineClient.start([config])
+    engine = EngineClient([config])
+    await engine.load()
     try:
         async with running(engine=cast(Any, engine)) as it:
             yield it

@@ -55,7 +55,8 @@ async def calling(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
         model=str(folder), served_name="vl", device="cpu", dtype="float32", threads=1,
         kv_cache_gigabytes=0.05,
     )  # fmt: skip
-    engine = await EngineClient.start([served])
+    engine = EngineClient([served])
+    await engine.load()
     try:
         async with running(engine=cast(Any, engine)) as it:
             yield it

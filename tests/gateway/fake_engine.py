@@ -104,6 +104,8 @@ class FakeEngine:
     def __init__(self, *, hold: bool = False, sees: bool = False) -> None:
         self.ready = True
         self.down: set[str] = set()  # models whose engine is being started again
+        self.restarted: asyncio.Event | None = None  # what is waited for while a model is down
+        self.waiting = 0  # for that
         self.hold = hold
         self.on_request: Callable[[str, RequestDone], None] = lambda model, done: None
         self.models = [*CARDS, VISION] if sees else list(CARDS)
@@ -147,6 +149,13 @@ class FakeEngine:
 
     def is_ready(self, model: str) -> bool:
         return self.ready and model in {card.id for card in self.models} - self.down
+
+    async def until_ready(self, model: str) -> bool:
+        if not self.is_ready(model) and self.restarted is not None:
+            self.waiting += 1
+            self._changed()
+            await self.restarted.wait()
+        return self.is_ready(model)
 
     def live_load(self, model: str) -> LiveLoad | None:
         load = self.loads.get(model)
@@ -297,6 +306,8 @@ class FakeEngine:
         """Forget every trouble that a test asked for, and the files it sent."""
         self.ready = True
         self.down.clear()
+        self.restarted = None
+        self.waiting = 0
         self.files.clear()
         self.cancelled_files.clear()
         self.file_error = self.file_gate = None

@@ -39,7 +39,7 @@ class Asked(WireModel):
 async def client_secrets(request: Request) -> Response:
     """Raises ApiError, naming the field."""
     gateway = services(request)
-    gateway.check_ready()
+    gateway.check_loaded()
     models = gateway.models
     asked = _parsed(await body_of(request, MAX_BODY))
     done_with_body(request)

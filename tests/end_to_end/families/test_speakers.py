@@ -83,12 +83,13 @@ async def served(tmp_path_factory: Any) -> AsyncIterator[Served]:
     config |= {name: STREAMING[name] for name in live}
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
     usual: Any = {"device": "cpu", "threads": 1, "max_lag_seconds": 0.0}
-    engine = await EngineClient.start(
+    engine = EngineClient(
         [
             EngineConfig(model="demo-whisper", **usual),
             EngineConfig(model=str(folder), served_name="who", dtype="float32", **usual),
         ]
     )
+    await engine.load()
     known, open_session = Known(), engine.open_session
 
     def watched(session: str, on_event: Callable[[Event], None]) -> None:

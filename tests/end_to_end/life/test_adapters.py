@@ -86,7 +86,8 @@ async def test_an_adapter_from_its_loading_to_the_death_of_its_engine(tmp_path: 
         kv_cache_gigabytes=0.05,
         recover_seconds=60.0,
     )
-    engine = await EngineClient.start([config])
+    engine = EngineClient([config])
+    await engine.load()
     try:
         limits = GatewayConfig(port=0, adapter_folder=tmp_path / "adapters")
         async with running(limits, engine=cast(Any, engine)) as gateway:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import re
 import signal
 from collections.abc import AsyncIterator, Sequence
 
+import httpx
 import numpy as np
 import pytest
+import soundfile
 from numpy.typing import NDArray
 
 from lookhear.bench.recordings.dataset import Audio, held_out
@@ -99,3 +102,17 @@ async def test_its_sessions_go_on_and_say_what_they_would_have_said(
         moved = range(1, SESSIONS) if replicas > 1 else (SESSIONS,)
         assert counted(server, "recovery_moved") in moved
         assert counted(server, "recovery_lost") == 0
+        if replicas == 1:
+            os.kill(engine_pids(server)[0], signal.SIGKILL)
+            while counted(server, "engine_ready"):
+                await asyncio.sleep(0.01)
+            await waited_for(server, speeches[0])
+
+
+async def waited_for(server: ServerProcess, pcm: NDArray[np.int16]) -> None:
+    """Who brings a file while there is no engine gets its text when there is one again."""
+    file = io.BytesIO()
+    soundfile.write(file, pcm, RATE, format="WAV")
+    async with httpx.AsyncClient(base_url=server.address.base_url, timeout=PATIENCE) as http:
+        answer = await http.post("/v1/audio/transcriptions", files={"file": file.getvalue()})
+    assert answer.status_code == 200 and answer.json()["text"]

@@ -28,7 +28,8 @@ from tests.gateway.running import PATIENCE, Running, running
 async def listening() -> AsyncIterator[Running]:
     """A gateway in this process, with four decoders, and the demo's engine behind it."""
     config = EngineConfig(model="demo-whisper", device="cpu", threads=1, max_lag_seconds=0.0)
-    engine = await EngineClient.start([config])
+    engine = EngineClient([config])
+    await engine.load()
     try:
         async with running(GatewayConfig(port=0, media_workers=4), engine=cast(Any, engine)) as it:
             yield it

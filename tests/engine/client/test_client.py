@@ -66,7 +66,8 @@ async def transcribe(client: EngineClient, session: str) -> TurnCompleted:
 
 
 async def test_a_killed_engine_tells_every_session_and_comes_back(folder: Path) -> None:
-    client = await EngineClient.start([config(folder, recover_seconds=0.0)])
+    client = EngineClient([config(folder, recover_seconds=0.0)])
+    await client.load()
     try:
         before = await transcribe(client, "a")
         told: asyncio.Queue[Event] = asyncio.Queue()
@@ -84,14 +85,14 @@ async def test_a_killed_engine_tells_every_session_and_comes_back(folder: Path) 
             client.send(StartTurn("b", "t2", TranscriptionSettings(model="m")))
         assert [card.id for card in client.models] == ["m"]
         async with asyncio.timeout(LIMIT):
-            while not client.ready:
+            while not client.is_ready("m"):
                 await asyncio.sleep(0.01)
         assert client.pids["m"] != pid
         after = await transcribe(client, "a")
         assert after.text == before.text
     finally:
         await client.close()
-    assert not client.ready
+    assert not client.is_ready("m")
 
 
 async def test_a_model_that_is_chosen_is_called_what_it_is_and_stays(
@@ -123,7 +124,7 @@ async def test_a_model_that_is_chosen_is_called_what_it_is_and_stays(
         os.kill(pid, signal.SIGKILL)
         async with asyncio.timeout(LIMIT):
             assert isinstance(await told.get(), EngineFailed)
-            while not client.ready:
+            while not client.is_ready("demo-whisper"):
                 await asyncio.sleep(0.01)
         # What it was, it is again; nothing is chosen anew.
         assert (client.models[0].checkpoint, client.models[0].reason) == ("demo-whisper", "")
@@ -147,14 +148,13 @@ async def test_an_engine_that_stands_still_is_not_ready_until_it_answers_again(
         async with asyncio.timeout(LIMIT):
             while client.is_ready("null"):
                 await asyncio.sleep(0.01)
-        assert not client.ready
         assert [state.state for state in client.states] == ["not_answering"]
         client.send(StartTurn("s", "t", TranscriptionSettings(model="null")))  # it may come back
         client.send(EndTurn("s", "t"))
         os.kill(pid, signal.SIGCONT)
         async with asyncio.timeout(LIMIT):
             assert isinstance(await told.get(), TurnCompleted)
-            while not client.ready:
+            while not client.is_ready("null"):
                 await asyncio.sleep(0.01)
             while "answers again" not in caplog.text:
                 await asyncio.sleep(0.01)
@@ -199,7 +199,8 @@ def test_what_is_sent_to_an_engine_that_just_died_is_lost_or_refused(module: str
 
 
 async def test_files_and_their_errors(folder: Path) -> None:
-    client = await EngineClient.start([config(folder, max_audio_seconds=5.0)])
+    client = EngineClient([config(folder, max_audio_seconds=5.0)])
+    await client.load()
     try:
         settings = TranscriptionSettings(model="m")
         done = await client.transcribe_file(TranscribeFile("f", settings, clip(1.0)))
@@ -216,9 +217,9 @@ async def test_files_and_their_errors(folder: Path) -> None:
 
 async def test_a_model_that_cannot_be_loaded_is_a_clear_error(folder: Path) -> None:
     with pytest.raises(EngineStartError, match="expected demo-whisper, .*a folder"):
-        await EngineClient.start([config(folder, model="/no/such/folder")])
+        await EngineClient([config(folder, model="/no/such/folder")]).load()
 
 
 async def test_two_models_need_two_names(folder: Path) -> None:
     with pytest.raises(ValueError, match="different names"):
-        await EngineClient.start([config(folder), config(folder)])
+        await EngineClient([config(folder), config(folder)]).load()

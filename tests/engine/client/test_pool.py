@@ -289,7 +289,7 @@ async def test_who_waited_long_enough_is_told() -> None:
     assert fleet.client.recovery == Recovery(0, 1, 0, 0.0)
     fleet.speak("s")  # too late: nobody has its turn
     engine.come_up()
-    await until(lambda: fleet.client.ready)
+    await until(lambda: fleet.client.is_ready("m"))
     assert engine.got == []
     await fleet.client.close()
 
@@ -424,6 +424,37 @@ async def test_a_file_is_asked_for_once_more() -> None:
     await fleet.kill(rest)
     with pytest.raises(EngineUnavailable, match="ended unexpectedly"):
         await waiting  # it may be what kills them
+    await fleet.client.close()
+
+
+async def test_who_asks_while_there_is_no_engine_waits_for_one() -> None:
+    """And no longer than sessions do."""
+    fleet = Fleet(60.0, replicas=1)
+    await fleet.load()
+    (engine,) = fleet.engines
+    await fleet.kill(engine)
+    file = TranscribeFile("f", TranscriptionSettings("m"), np.zeros(16, np.float32))
+    asking = asyncio.create_task(fleet.client.transcribe_file(file))
+    ready = asyncio.create_task(fleet.client.until_ready("m"))
+    await asyncio.sleep(0)
+    assert not ready.done() and not asking.done()
+    engine.come_up()
+    assert await ready
+    await until(lambda: engine.got == [file])
+    engine.tell(done := FileTranscribed("f", "text", "en", 0.0))
+    assert await asking == done
+    assert not await fleet.client.until_ready("another")
+    await fleet.client.close()
+
+
+async def test_who_asks_is_told_when_no_engine_comes() -> None:
+    fleet = Fleet(0.01, replicas=1)
+    await fleet.load()
+    await fleet.kill(fleet.engines[0])
+    assert not await fleet.client.until_ready("m")
+    file = TranscribeFile("f", TranscriptionSettings("m"), np.zeros(16, np.float32))
+    with pytest.raises(EngineUnavailable, match="not running"):
+        await fleet.client.transcribe_file(file)
     await fleet.client.close()
 
 

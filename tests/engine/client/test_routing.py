@@ -49,6 +49,10 @@ class Pair:
         self.a, self.b = a, b
         self.told: dict[str, list[Event]] = {}
 
+    @property
+    def is_ready(self) -> bool:
+        return self.client.is_ready("a") and self.client.is_ready("b")
+
     def open(self, session: str, model: str | None = None) -> None:
         self.told[session] = []
         self.client.open_session(session, self.told[session].append)
@@ -85,10 +89,10 @@ async def test_the_first_is_the_default_whichever_is_loaded_first(pair: Pair) ->
     pair.b.come_up()
     await until(lambda: pair.client.is_ready("b"))
     assert [state.state for state in pair.client.states] == ["loading", "ready"]
-    assert pair.client.models == [] and not pair.client.ready and not loading.done()
+    assert pair.client.models == [] and not pair.is_ready and not loading.done()
     pair.a.come_up()
     await loading
-    assert [card.id for card in pair.client.models] == ["a", "b"] and pair.client.ready
+    assert [card.id for card in pair.client.models] == ["a", "b"] and pair.is_ready
     assert not pair.client.is_ready("c")
     await pair.client.close()
 
@@ -168,7 +172,7 @@ async def test_a_death_is_told_to_whom_it_concerns_and_nobody_else(pair: Pair) -
     with pytest.raises(EngineUnavailable):
         pair.start("on-b", "t", "b")
     pair.b.come_up()
-    await until(lambda: pair.client.ready)
+    await until(lambda: pair.is_ready)
     await pair.client.close()
 
 
@@ -254,6 +258,6 @@ async def test_who_slept_does_not_take_its_engines_for_hung(
     await loaded(pair)
     time.sleep(0.3)  # the event loop stands still, as when this process is stopped
     before = pair.a.pings
-    await until(lambda: pair.a.pings >= before + 2 or not pair.client.ready)
-    assert pair.client.ready
+    await until(lambda: pair.a.pings >= before + 2 or not pair.is_ready)
+    assert pair.is_ready
     await pair.client.close()

@@ -286,6 +286,20 @@ async def test_a_file_goes_to_the_model_it_names(shared: Running, http: httpx.As
     assert (await post(http, model="fake-english")).status_code == 200
 
 
+async def test_an_engine_that_is_started_again_is_waited_for(
+    shared: Running, http: httpx.AsyncClient
+) -> None:
+    engine = shared.engine
+    engine.down.add("fake/whisper")
+    engine.restarted = asyncio.Event()
+    waiting = asyncio.create_task(post(http))
+    await engine.wait_for(lambda: engine.waiting == 1)
+    assert not engine.files
+    engine.down.clear()
+    engine.restarted.set()
+    assert (await waiting).status_code == 200
+
+
 async def test_a_client_that_hangs_up_stops_its_work(
     shared: Running, http: httpx.AsyncClient
 ) -> None:
