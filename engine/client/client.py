@@ -158,6 +158,10 @@ class EngineClient:
         """See `Fleet`."""
         return self._fleet.live_load(model)
 
+    async def counted_out(self, model: str) -> None:
+        """See `Fleet`."""
+        await self._fleet.counted_out(model)
+
     def watch(self, on_request: RequestHandler) -> None:
         """on_request hears of each request that an engine computed, on the event loop."""
         self._fleet.on_request = on_request

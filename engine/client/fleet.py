@@ -213,6 +213,11 @@ class Fleet:
         pool = self._find(model)
         return None if pool is None else pool.load
 
+    async def counted_out(self, model: str) -> None:
+        """See `Pool`."""
+        if (pool := self._find(model)) is not None:
+            await pool.counted_out()
+
     @property
     def pids(self) -> dict[str, int | None]:
         """Process id by the engine's label."""

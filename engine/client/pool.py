@@ -20,6 +20,9 @@ from lookhear.engine.messages import LiveLoad, LoadAdapter, ModelCard, Pong
 
 T = TypeVar("T")
 
+# A newcomer waits no longer for what an engine says of who has gone: it may be in a long step.
+COUNT_SECONDS = 2.0
+
 
 class Pool:
     """replicas: the first is loaded before the others, which load what it chose. encoders: beside
@@ -252,11 +255,21 @@ class Pool:
         places = self._places.get(replica)
         if places is not None and places.load is not None and not places.load.places:
             replica.ping()
+            places.left(replica.last_ping)
+
+    async def counted_out(self) -> None:
+        """Until all engines have said what it changes that somebody has gone."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(COUNT_SECONDS):
+                while any(places.is_old for places in self._places.values()):
+                    self._changed.clear()
+                    await self._changed.wait()
 
     def died(self, replica: Replica) -> None:
         """What it said is not true any more."""
         self.stats.pop(replica, None)
         self._places.pop(replica, None)
+        self._changed.set()
 
     def seated(self, replica: Replica) -> None:
         """It has one session more."""

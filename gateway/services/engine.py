@@ -60,6 +60,9 @@ class Engine(Protocol):
     def live_load(self, model: str) -> LiveLoad | None:
         """Who speaks to that model, and how many more may. None: as many as like."""
 
+    async def counted_out(self, model: str) -> None:
+        """Until those who have just gone from that model are no longer counted by `live_load`."""
+
     def serves(self, session: str, model: str) -> bool:
         """Whether that model's engine knows the session: it speaks, is to speak, or has asked."""
 

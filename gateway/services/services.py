@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -49,6 +50,7 @@ GOODBYE_SECONDS = 2.0  # how long a shutdown waits for its sessions
 # After the time that a drain has: for the text of what came in it.
 LAST_WORDS_SECONDS = 5.0
 SESSION_BYTES = 256 * 1024  # about what one takes
+END_SECONDS = 1.0  # how long its client, who comes back, waits for a session to end
 GRACE = 5.0  # seconds for a session's first message while others want its place
 LAG_INTERVAL = 0.05  # seconds between two looks at the event loop
 
@@ -73,6 +75,10 @@ class OpenSession(Protocol):
     @property
     def client(self) -> str:
         """Whose it is: a key's or an address's."""
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether its socket is closed, or about to be: what it has will be free in a moment."""
 
     @property
     def silent_for(self) -> float:
@@ -224,6 +230,17 @@ class Services:
                 session.depart()
             await self._over(LAST_WORDS_SECONDS)
         log_event("drained", sessions=len(self.sessions), requests=self.requests.count)
+
+    async def counted_out(self, client: str, model: str | None) -> None:
+        """Until what those who have just gone had is free, or is known not to be: the session that
+        this client has closed, which may be the only one there is, and places to speak to that
+        model. So who comes back at once finds its own place."""
+        ending = [s for s in self.sessions if s.client == client and s.is_ending]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                await asyncio.gather(*(session.ended.wait() for session in ending))
+        if model is not None:
+            await self.engine.counted_out(model)
 
     def has_room(self, client: str) -> bool:
         """Whether one session more may be opened by that client. Who has opened one and said

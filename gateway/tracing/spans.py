@@ -109,6 +109,10 @@ class TracedEngine:
         """As of the other."""
         return self._engine.live_load(model)
 
+    async def counted_out(self, model: str) -> None:
+        """As of the other."""
+        await self._engine.counted_out(model)
+
     def serves(self, session: str, model: str) -> bool:
         """As of the other."""
         return self._engine.serves(session, model)

@@ -105,7 +105,8 @@ class FakeEngine:
         self.ready = True
         self.down: set[str] = set()  # models whose engine is being started again
         self.restarted: asyncio.Event | None = None  # what is waited for while a model is down
-        self.waiting = 0  # for that
+        self.counting: asyncio.Event | None = None  # what newcomers wait for when somebody has gone
+        self.waiting = 0  # for either
         self.hold = hold
         self.on_request: Callable[[str, RequestDone], None] = lambda model, done: None
         self.models = [*CARDS, VISION] if sees else list(CARDS)
@@ -165,6 +166,12 @@ class FakeEngine:
         inside = sum(message.session in self.sessions for message in told)
         places = max(0, load.places - inside)
         return dataclasses.replace(load, speakers=inside, places=places)
+
+    async def counted_out(self, model: str) -> None:
+        if self.counting is not None:
+            self.waiting += 1
+            self._changed()
+            await self.counting.wait()
 
     def serves(self, session: str, model: str) -> bool:
         told = (m for m in self.messages if isinstance(m, ExpectSpeech))
@@ -306,7 +313,7 @@ class FakeEngine:
         """Forget every trouble that a test asked for, and the files it sent."""
         self.ready = True
         self.down.clear()
-        self.restarted = None
+        self.restarted = self.counting = None
         self.waiting = 0
         self.files.clear()
         self.cancelled_files.clear()

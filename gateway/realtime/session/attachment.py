@@ -50,6 +50,7 @@ class Attachment:
         self._arrived = websocket.scope.get("extensions", {}).get(EXTENSION)
         self._connection: PacedProtocol | None = None
         self._was_cut = False
+        self.is_closed = False  # by the client
         self._is_over = asyncio.Event()  # whatever still comes is not the session's
         self._farewell: Sequence[Json] | None = None
 
@@ -113,6 +114,7 @@ class Attachment:
                 self._was_cut = (
                     code == NO_CLOSE_FRAME if self._connection is None else self._connection.was_cut
                 )
+                self.is_closed = not self._was_cut
                 outbox.was_closed(code)
                 return
             text: str | None = message.get("text")

@@ -93,10 +93,18 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         await deny(denied, close if is_page and "authorization" not in websocket.headers else None)
         return
     is_page = "origin" in websocket.headers
+    token = websocket.query_params.get(TOKEN)
+    client = gateway.access.key_name(websocket.headers, offered)
+    if client is None:
+        client = network(websocket.client.host) if websocket.client else ""
+    speaks_to = _speaks_to(dialect, gateway.models) if token is None else None
+    if token is None:
+        await gateway.counted_out(client, speaks_to)
+    # From here on nothing is waited for until the session is counted.
     if gateway.is_leaving:
         await deny(leaving(), SHUT_DOWN if is_page else None)
         return
-    if (token := websocket.query_params.get(TOKEN)) is not None:
+    if token is not None:
         try:
             session, attachment = _resumed(websocket, token, offered)
         except Denied as denied:
@@ -126,9 +134,6 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         await turn_away(unserved, Close(3000, f"{unserved.type}.{unserved.code}"))
         return
     most = gateway.config.max_sessions
-    client = gateway.access.key_name(websocket.headers, offered)
-    if client is None:
-        client = network(websocket.client.host) if websocket.client else ""
     if not gateway.has_room(client):
         of_one = gateway.config.max_client_sessions
         own = f" and {of_one} of one client" if of_one else ""
@@ -139,7 +144,6 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         full = Denied(503, "too_many_sessions", message, FULL_RETRY_AFTER)
         await deny(full, Close(1013, "too many sessions") if is_page else None)
         return
-    speaks_to = _speaks_to(dialect, gateway.models)
     load = None if speaks_to is None else gateway.engine.live_load(speaks_to)
     if load is not None and not load.places and not gateway.make_place(speaks_to, client):
         full = Denied(503, NO_PLACE, load.refusal, load.retry_after)

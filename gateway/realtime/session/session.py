@@ -56,8 +56,7 @@ from lookhear.gateway.sockets.cutting import WireFrame
 
 
 class RealtimeSession:
-    """Serves one client to the end. websocket: its first one. dialects: those of the URL's path;
-    the first one greets."""
+    """Of one client. websocket: its first one. dialects: of the URL's path; the first greets."""
 
     def __init__(
         self,
@@ -136,8 +135,7 @@ class RealtimeSession:
             self._end()
             self._resumption.close()
             services.forget(self)
-            with contextlib.suppress(EngineUnavailable):  # then it has forgotten us anyway
-                self._engine.close_session(self.id)
+            self._engine.close_session(self.id)
             services.metrics.sessions_active.dec()
             self._tally.end(self._websocket, self._outbox, self._protocol, self._resumption.count)
             if worker is not None:
@@ -219,9 +217,14 @@ class RealtimeSession:
     def shut_down(self) -> None:
         """The server stops: a clean close after what is already queued."""
         if self._attachment is None:
-            self._end()
-        else:
-            self._apply([*self._protocol.refuse(going_away()), SHUT_DOWN])
+            return self._end()
+        self._apply([*self._protocol.refuse(going_away()), SHUT_DOWN])
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether its socket is closed, or about to be, and it is not kept for its client."""
+        is_closed = self._attachment is not None and self._attachment.is_closed
+        return is_closed or self._outbox.state is not State.OPEN
 
     @property
     def silent_for(self) -> float:
@@ -236,9 +239,8 @@ class RealtimeSession:
     def give_way(self) -> None:
         """Its client has sent nothing, or is away, and another one wants its place."""
         if self._attachment is None:
-            self._end()
-        else:
-            self._lifetime.end_idle(self.silent_for, "in which others want the place")
+            return self._end()
+        self._lifetime.end_idle(self.silent_for, "in which others want the place")
 
     # --- tasks -----------------------------------------------------------------------------------
 
@@ -274,8 +276,6 @@ class RealtimeSession:
                 self._is_working = False
                 self._look()
                 await asyncio.sleep(self._share.rest())  # others first, if there is more of it
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             self._fail(error)
 

@@ -40,6 +40,17 @@ def test_never_more_are_let_in_than_there_are_places(total: int, script: list[bo
         assert (after.speakers, after.places) == (inside, total - inside)
 
 
+def test_what_was_said_is_old_until_the_engine_has_heard_who_left() -> None:
+    places = Places()
+    places.said(1, load(1, 0))
+    assert not places.is_old
+    places.left(3)  # ping 2 was under way
+    places.said(2, load(1, 0))
+    assert places.is_old
+    places.said(3, load(0, 1))
+    assert not places.is_old
+
+
 def test_who_comes_behind_a_ping_is_not_in_its_answer() -> None:
     places = Places()
     places.said(1, load(0, 2))

@@ -224,9 +224,13 @@ async def test_a_full_engine_is_asked_anew_when_somebody_has_gone(places: int, a
     fleet.client.close_session("a")
     assert engine.got[-1] == CloseSession("a")
     assert engine.pings == pings + asks
+    counted = asyncio.create_task(fleet.client.counted_out("m"))
+    await asyncio.sleep(0)
+    assert counted.done() != asks
     engine.tell(Pong(engine.last_ping, load=dataclasses.replace(load, speakers=0, places=1)))
     heard = fleet.client.live_load("m")
     assert heard is not None and heard.places == 1
+    await counted
     fleet.client.close_session("a")
     assert engine.pings == pings + asks
     await fleet.client.close()

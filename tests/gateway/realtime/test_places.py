@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from httpx import AsyncClient
 
 from lookhear.engine.messages import ExpectSpeech, LiveLoad, TurnFailed
+from lookhear.gateway.config import GatewayConfig
 from tests.gateway.fake_engine import FakeEngine, transcript
 from tests.gateway.running import MANUAL, running, tone
 
@@ -45,6 +47,33 @@ async def test_one_too_many_gets_503_and_when_to_come_back() -> None:
         await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
         async with gateway.client() as third:
             await third.until("session.created")
+
+
+async def test_who_comes_back_has_the_place_that_it_just_left() -> None:
+    """The engine has not said yet that it is free."""
+    engine = bounded(1)
+    async with running(engine=engine) as gateway:
+        async with gateway.client() as first:
+            await first.until("session.created")
+        await engine.wait_for(lambda: not engine.sessions)
+        engine.loads[MODEL], engine.counting = full(0), asyncio.Event()
+
+        async def come_back() -> None:
+            async with gateway.client() as again:
+                await again.until("session.created")
+
+        coming = asyncio.create_task(come_back())
+        await engine.wait_for(lambda: engine.waiting == 1)
+        engine.loads[MODEL] = full(1)
+        engine.counting.set()
+        await coming
+
+
+async def test_who_comes_back_at_once_has_its_session_again() -> None:
+    async with running(GatewayConfig(port=0, max_sessions=1)) as gateway:
+        for _ in range(20):
+            async with gateway.client() as client:
+                await client.until("session.created")
 
 
 async def test_a_page_is_told_inside_because_it_sees_nothing_of_a_handshake() -> None:

@@ -22,6 +22,7 @@ class Open:
     silent_for: float
     away_for: float = 0.0
     gone: bool = False
+    is_ending: bool = False
     id: str = ""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
