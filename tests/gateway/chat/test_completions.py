@@ -421,7 +421,7 @@ async def test_models_that_do_not_chat(http: httpx.AsyncClient) -> None:
     assert answer.status_code == 400
     error = answer.json()["error"]
     assert (error["param"], error["code"]) == ("model", "unsupported_model")
-    assert "'fake/vision'" in error["message"] and "'fake/whisper'" in error["message"]
+    assert '"fake/vision"' in error["message"] and '"fake/whisper"' in error["message"]
     wrong_way = await http.post(
         "/v1/audio/transcriptions", files={"file": wav(0.1)}, data={"model": "fake/vision"}
     )

@@ -254,7 +254,7 @@ async def test_a_model_of_one_language_hears_no_other(http: httpx.AsyncClient) -
     assert (await post(http, model="fake-english", language="en-US")).status_code == 200
     refused = await post(http, model="fake-english", language="fr")
     assert refused.status_code == 400
-    assert refused.json()["error"]["message"] == "language: expected one of en, got 'fr'"
+    assert refused.json()["error"]["message"] == 'language: expected one of en, got "fr"'
 
 
 async def test_a_translation_goes_to_a_model_that_translates(
