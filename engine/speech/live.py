@@ -44,6 +44,7 @@ from lookhear.engine.speech.earlier import (
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer, Stretch, Tick
 from lookhear.engine.speech.session_language import SessionLanguage
+from lookhear.engine.speech.text.echo import is_echo
 from lookhear.engine.speech.text.evidence import Looks, num_heard, num_least, num_sure
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.pace import num_sayable
@@ -252,8 +253,9 @@ class LiveTurn(Turn):
         return [*self._commit(num_final), *self.settle(), *self._provisional()]
 
     def _is_lost(self, new: Hypothesis, stretch: Stretch, stop: StopReason) -> bool:
-        """Whether what was said before did harm: the text was over with it, repeats itself, or is
-        more than can be said. Of a few syllables that means nothing, while they become more."""
+        """Whether what was said before did harm: the text was over with it, says it again, repeats
+        itself, or is more than can be said. Of a few syllables that means nothing, while they
+        become more."""
         if self.voiced_until - self.segment_start < self._config.stray and not self.is_urgent:
             return False
         least = self._config.stray if self._committed else self._config.warm_up
@@ -261,7 +263,10 @@ class LiveTurn(Turn):
         is_over = not new.tokens and self.voiced_until > least
         spell, count = self._recognizer.token_bytes, len(stretch.samples)
         most = num_sayable(self._spelt, new.tokens, count, spell)
-        return is_over or most < len(new.tokens) or stop is StopReason.REPETITION
+        if is_over or most < len(new.tokens) or stop is StopReason.REPETITION:
+            return True
+        said = stretch.before.segments[-1].tokens
+        return bool(new.tokens) and is_echo(said, [*self._committed, *new.tokens], spell)
 
     def _check_language(self, new: Hypothesis, tick: Tick) -> None:
         """A turn was heard by itself once more."""

@@ -243,6 +243,31 @@ def test_a_model_that_is_led_astray_hears_the_segment_by_itself(kind: type[Speec
     assert front(run.requests[-1]) == 0
 
 
+class Doubling(Speech):
+    """Says all of it twice, behind what was said before."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        known = self.first + len(self.words) - 1
+        if not front(request) or known not in (*request.prefix, *result.tokens):
+            return result
+        tokens = (*result.tokens, *range(self.first, known + 1))
+        return replace(result, tokens=tokens, logprobs=(-0.01,) * len(tokens))
+
+
+def test_who_says_a_sentence_again_is_not_heard_to_say_it_twice() -> None:
+    earlier = EarlierSpeech(LONGEST, KEPT, STEP)
+    words = [" The", " room", " is", " locked", " now"]
+    times = [(0.3 + 0.4 * i, 0.65 + 0.4 * i) for i in range(len(words))]
+    first = Speech(words, times)
+    take_turn(first, earlier, language="en").finish()
+    second = Doubling(words, times, first)
+    run = take_turn(second, earlier, language="en")
+    assert run.finish().text == run.committed == "".join(words).lstrip()
+    told = [event.text for event in run.events if isinstance(event, TextCommitted)]
+    assert len(told) > 1  # while it was said
+
+
 class Stumbling(Speech):
     """Repeats itself behind what was said before, once in a while."""
 

@@ -1,0 +1,36 @@
+"""What a model that hears earlier speech writes of it once more, as if it had been said again. Pure.
+
+A voice that says a sentence much like the one before it is heard so, above all where a sentence is
+said again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lookhear.engine.speech.text.agreement import Letters, TokenBytes
+from lookhear.engine.speech.text.sentences import ends_text
+
+LEAST = 16  # letters: three short words are often said twice
+
+
+def is_echo(before: Sequence[int], text: Sequence[int], token_bytes: TokenBytes) -> bool:
+    """Whether a text begins with the last sentence of what was said before it, whole, and goes on.
+
+    So may somebody who says it again; whoever hears the text by itself can tell.
+    """
+    said = Letters.of(_last_sentence(before, token_bytes), token_bytes).text
+    if len(said) < LEAST:
+        return False
+    heard = Letters.of(text, token_bytes).text
+    return heard.startswith(said) and len(heard) >= len(said) + LEAST
+
+
+def _last_sentence(tokens: Sequence[int], token_bytes: TokenBytes) -> Sequence[int]:
+    end = len(tokens)
+    while end and ends_text(token_bytes(tokens[end - 1])):
+        end -= 1
+    first = end
+    while first and not ends_text(token_bytes(tokens[first - 1])):
+        first -= 1
+    return tokens[first:end]
