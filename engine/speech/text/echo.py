@@ -1,4 +1,4 @@
-"""What a model that hears earlier speech writes of it once more, as if it had been said again. Pure.
+"""What a model writes of earlier speech once more, as if it had been said again. Pure.
 
 A voice that says a sentence much like the one before it is heard so, above all where a sentence is
 said again and again.
