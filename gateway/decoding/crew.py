@@ -44,7 +44,11 @@ class Decoder:
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[None] = loop.create_future()
         connection = self._connection
-        self.ended.add_done_callback(lambda _: _wake(answered))
+
+        def wake(_: asyncio.Future[int]) -> None:
+            _wake(answered)
+
+        self.ended.add_done_callback(wake)
         self._asked = True
         loop.add_reader(connection, _wake, answered)
         try:
@@ -55,6 +59,7 @@ class Decoder:
             descriptors = []
         finally:
             loop.remove_reader(connection)
+            self.ended.remove_done_callback(wake)  # it may have a million jobs
             self._asked = False
         if not descriptors:
             self.hang_up()

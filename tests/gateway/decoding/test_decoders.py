@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import os
 import signal
@@ -95,6 +96,20 @@ def wav(seconds: float, rate: int = 22_050) -> bytes:
     noise = np.random.default_rng(1).normal(size=(int(seconds * rate), 2)) * 0.1
     soundfile.write(file, noise, rate, format="WAV", subtype="PCM_16")
     return file.getvalue()
+
+
+async def test_nothing_is_kept_of_a_job_that_is_done() -> None:
+    """The same process may do a million."""
+
+    def futures() -> int:
+        gc.collect()
+        return sum(isinstance(it, asyncio.Future) for it in gc.get_objects())
+
+    async with trial() as it:
+        pid, before = await it.process(), futures()
+        for _ in range(30):
+            assert await it.process() == pid
+        assert futures() < before + 10
 
 
 async def test_a_decoder_gives_what_a_direct_call_gives() -> None:
