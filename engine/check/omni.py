@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lookhear.engine.chat.pixels import PixelRules
-from lookhear.engine.check.parity import NotCompared, Parity, decoder_logits, generate, parity_of
+from lookhear.engine.check.parity import (
+    Parity,
+    decoder_logits,
+    generate,
+    parity_of,
+    transformers_class,
+)
 from lookhear.engine.check.trial import picture
 from lookhear.engine.families.qwen3_omni import WindowedEars
 from lookhear.engine.messages import SAMPLE_RATE
@@ -29,13 +35,7 @@ _AROUND = ("<|vision_start|>", "<|vision_end|>", "<|audio_start|>", "<|audio_end
 def compare_omni(folder: Path, samples: NDArray[np.float32]) -> Parity:
     """samples: [n] of speech, 16 kHz. Of the whole model its thinker is compared. Raises
     NotCompared, CheckpointError."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise NotCompared("transformers is not installed") from error
-    kind: Any = getattr(transformers, "Qwen3OmniMoeThinkerForConditionalGeneration", None)
-    if kind is None:
-        raise NotCompared(f"transformers {transformers.__version__} has no Qwen3-Omni")
+    kind = transformers_class("Qwen3OmniMoeThinkerForConditionalGeneration")
     heard = samples[: SECONDS * SAMPLE_RATE]
     model = Qwen3OmniModel.from_folder(folder)
     dims, ears = model.sight.encoder.dims, model.ears.dims

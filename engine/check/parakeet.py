@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookhear.engine.check.parity import SECONDS, NotCompared, Parity
+from lookhear.engine.check.parity import SECONDS, Parity, transformers_class
 from lookhear.engine.families.parts.sound import read_sound
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models import frames
@@ -28,13 +27,7 @@ PLACES = 160  # of which logits are compared, one by one
 def compare_parakeet(folder: Path, architecture: str, samples: NDArray[np.float32]) -> Parity:
     """Tokens of places, "nothing" among them: of each place behind what was written before, which
     either is told. Raises NotCompared, CheckpointError."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise NotCompared("transformers is not installed") from error
-    kind: Any = getattr(transformers, architecture, None)
-    if kind is None:
-        raise NotCompared(f"transformers {transformers.__version__} has no {architecture}")
+    kind = transformers_class(architecture)
     samples = samples[: SECONDS * SAMPLE_RATE]
     emphasis, rounding = read_sound(folder)
     count = frames.num_frames(len(samples))

@@ -78,17 +78,23 @@ class NotCompared(Exception):
     """Why it cannot be."""
 
 
-def compare(folder: Path, architecture: str, samples: NDArray[np.float32]) -> Parity:
-    """architecture: as config.json names it. samples: [n] of speech, 16 kHz; the first 30 s are
-    heard. Raises NotCompared, CheckpointError."""
+def transformers_class(name: str) -> Any:
+    """What loads the model of that name in transformers, without a bar. Raises NotCompared."""
     if importlib.util.find_spec("transformers") is None:
         raise NotCompared("transformers is not installed")
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
-    known = getattr(transformers, architecture, None)
-    if known is None:
-        raise NotCompared(f"transformers {transformers.__version__} has no {architecture}")
+    found = getattr(transformers, name, None)
+    if found is None:
+        raise NotCompared(f"transformers {transformers.__version__} has no {name}")
+    return found
+
+
+def compare(folder: Path, architecture: str, samples: NDArray[np.float32]) -> Parity:
+    """architecture: as config.json names it. samples: [n] of speech, 16 kHz; the first 30 s are
+    heard. Raises NotCompared, CheckpointError."""
+    known = transformers_class(architecture)
     if architecture in _READERS:
         raise NotCompared("it has no head that writes")
     with torch.inference_mode():
@@ -101,8 +107,7 @@ def compare(folder: Path, architecture: str, samples: NDArray[np.float32]) -> Pa
 
 def compare_aligner(folder: Path, samples: NDArray[np.float32]) -> Parity:
     """Of times that a Qwen3-ForcedAligner gives to some words; as `compare`."""
-    if importlib.util.find_spec("transformers") is None:
-        raise NotCompared("transformers is not installed")
+    kind = transformers_class("AutoModelForTokenClassification")
     if "thinker_config" in read_json(folder / "config.json"):
         raise NotCompared("it is in its original form, which transformers does not read")
     model = Qwen3AlignerModel.from_folder(folder)
@@ -115,20 +120,18 @@ def compare_aligner(folder: Path, samples: NDArray[np.float32]) -> Parity:
     tokenizer = QwenTokenizer.from_folder(folder)
     tokens = alignment_prompt(tokenizer, words, dims.num_tokens(mel.shape[2]))
     with torch.inference_mode():
-        says = _their_aligner_says(folder, tokens, mel, dims.chunk_frames)
+        says = _their_aligner_says(folder, kind, tokens, mel, dims.chunk_frames)
         theirs = says[np.array(tokens) == model.marker]
         ours = model.classify([tokens], [mel[0]])[0]
     same = int((theirs.argmax(-1) == ours.argmax(-1)).sum())
     return Parity(len(ours), same, float((theirs - ours).abs().max()), "times")
 
 
-def _their_aligner_says(folder: Path, tokens: list[int], mel: Tensor, chunk: int) -> Tensor:
+def _their_aligner_says(
+    folder: Path, kind: Any, tokens: list[int], mel: Tensor, chunk: int
+) -> Tensor:
     """[tokens, labels] logits. mel: [1, mels, frames]. chunk: frames, of which theirs takes whole
     ones alone."""
-    import transformers
-
-    transformers.utils.logging.disable_progress_bar()
-    kind: Any = transformers.AutoModelForTokenClassification
     model = kind.from_pretrained(folder, dtype=torch.float32).eval()
     ones = torch.ones(1, len(tokens), dtype=torch.int64)
     inputs = {"input_ids": torch.tensor([tokens]), "attention_mask": ones}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookhear.engine.check.parity import NotCompared, Parity
+from lookhear.engine.check.parity import Parity, transformers_class
 from lookhear.engine.check.trial import TrialFailed
 from lookhear.engine.checkpoints.loader import read_json
 from lookhear.engine.core.core import EngineCore
@@ -70,16 +68,8 @@ def scored(folder: Path, samples: NDArray[np.float32]) -> Tensor:
 
 def compare_diariser(folder: Path, samples: NDArray[np.float32]) -> Parity:
     """Of every frame, whether each speaks. Raises NotCompared, CheckpointError."""
-    if importlib.util.find_spec("transformers") is None:
-        raise NotCompared("transformers is not installed")
-    import transformers
-
-    name = "Nemotron3DiarizationForAudioFrameClassification"
-    kind: Any = getattr(transformers, name, None)
-    if kind is None:
-        raise NotCompared(f"transformers {transformers.__version__} has no {name}")
-    auto: Any = transformers.AutoProcessor
-    processor = auto.from_pretrained(folder)
+    kind = transformers_class("Nemotron3DiarizationForAudioFrameClassification")
+    processor = transformers_class("AutoProcessor").from_pretrained(folder)
     inputs = processor(samples, sampling_rate=SAMPLE_RATE, return_tensors="pt")
     with torch.inference_mode():
         model = kind.from_pretrained(folder, dtype=torch.float32).eval()

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookhear.engine.check.parity import SECONDS, NotCompared, Parity
+from lookhear.engine.check.parity import SECONDS, Parity, transformers_class
 from lookhear.engine.families.parts.sound import read_sound
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models import frames
@@ -25,13 +25,7 @@ def compare_transducer(folder: Path, architecture: str, samples: NDArray[np.floa
     """Tokens, with "nothing" among them, that either writes of the first places while it is told
     what transformers' wrote. Ours hears the recording chunk by chunk. Raises NotCompared,
     CheckpointError."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise NotCompared("transformers is not installed") from error
-    kind: Any = getattr(transformers, architecture, None)
-    if kind is None:
-        raise NotCompared(f"transformers {transformers.__version__} has no {architecture}")
+    kind = transformers_class(architecture)
     samples = samples[: SECONDS * SAMPLE_RATE]
     emphasis, rounding = read_sound(folder)
     count = frames.num_frames(len(samples))

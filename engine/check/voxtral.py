@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookhear.engine.check.parity import SECONDS, NotCompared, Parity
+from lookhear.engine.check.parity import SECONDS, Parity, transformers_class
 from lookhear.engine.core.request import Priority
 from lookhear.engine.families.streaming.voxtral_realtime import read_loudest, read_sound
 from lookhear.engine.messages import SAMPLE_RATE
@@ -31,13 +31,7 @@ def compare_voxtral(folder: Path, architecture: str, samples: NDArray[np.float32
     """Tokens that either writes with the first steps, "nothing" among them, while it is told what
     transformers' wrote. Ours hears the recording piece by piece. Raises NotCompared,
     CheckpointError."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise NotCompared("transformers is not installed") from error
-    kind: Any = getattr(transformers, architecture, None)
-    if kind is None:
-        raise NotCompared(f"transformers {transformers.__version__} has no {architecture}")
+    kind = transformers_class(architecture)
     ours = VoxtralModel.from_folder(folder)
     _, sound, marks = read_sound(folder, ours.dims)
     heard = sound.whole("", Priority.BATCH, samples[: SECONDS * SAMPLE_RATE], sound.delay)

@@ -10,7 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookhear.engine.check.parity import NotCompared, Parity, decoder_logits, generate, parity_of
+from lookhear.engine.check.parity import (
+    Parity,
+    decoder_logits,
+    generate,
+    parity_of,
+    transformers_class,
+)
 from lookhear.engine.families.voxtral import read_words
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.voxtral_chat.model import VoxtralChatModel
@@ -23,13 +29,7 @@ SECONDS = 10  # of the recording
 @torch.inference_mode()
 def compare_voxtral_chat(folder: Path, architecture: str, samples: NDArray[np.float32]) -> Parity:
     """samples: [n] of speech, 16 kHz. Raises NotCompared, CheckpointError."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise NotCompared("transformers is not installed") from error
-    kind: Any = getattr(transformers, architecture, None)
-    if kind is None:
-        raise NotCompared(f"transformers {transformers.__version__} has no {architecture}")
+    kind = transformers_class(architecture)
     model = VoxtralChatModel.from_folder(folder)
     words = read_words(folder, model)
     windows = PaddedEars(model.dims).windows(samples[: SECONDS * SAMPLE_RATE])

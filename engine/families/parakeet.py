@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import Family, Parts, chosen_dtype, half_decoder
 from lookhear.engine.families.parts.sound import read_sound
-from lookhear.engine.families.parts.speech import speech_parts
+from lookhear.engine.families.parts.speech import speech_parts, warn_of_idle
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models import frames
 from lookhear.engine.parakeet.model import ParakeetModel
@@ -23,21 +22,15 @@ from lookhear.engine.tokenizers.pieces import PieceTokenizer
 from lookhear.engine.transducer.recognizer import TransducerRecognizer
 from lookhear.engine.transducer.runner import TransducerRunner
 
-log = logging.getLogger(__name__)
-
 PIECE_SECONDS = 30.0  # that are heard at once; cut in pauses
 PAUSE_SECONDS = 0.7  # within a turn, at which what was said is told
-# Settings that say when a word is sure, and how often somebody is heard: it hears all once.
-IDLE = ("evidence_seconds", "doubt_seconds", "max_segment_seconds")
 
 
 def build(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> Parts:
     """See `Family.build`."""
-    for setting in IDLE:
-        if getattr(config, setting):
-            log.warning("%s: %s has no use for it: what it wrote stands", setting, config.name)
+    warn_of_idle(config)
     emphasis, rounding = read_sound(folder)
     dtype = chosen_dtype(config.dtype, device, folder)
     half = dtype == torch.float32 and half_decoder(config.dtype, device, folder)

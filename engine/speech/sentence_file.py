@@ -89,3 +89,12 @@ class SentenceFile(FileTranscription):
                 self._add(part, text, *times)
             begins = max(begins, following)
         return num_samples
+
+
+class TimedSentenceFile(SentenceFile):
+    """Of a model that times what it writes: a sentence by its tokens, words if they are wanted."""
+
+    def _add(self, *told: Any, **more: Any) -> None:
+        super()._add(*told, **more)
+        if not self._message.settings.words:
+            self.heard.words.clear()

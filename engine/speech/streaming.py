@@ -27,6 +27,7 @@ from lookhear.engine.messages import (
     Event,
     StartTurn,
     TextCommitted,
+    TranscriptionSettings,
     TurnCompleted,
     TurnFailed,
     TurnSettled,
@@ -36,6 +37,7 @@ from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.words import group_words
+from lookhear.engine.speech.transcriber import StartFile, Transcriber
 from lookhear.engine.speech.turn import Turn
 from lookhear.engine.speech.turn_text import TurnText
 
@@ -271,4 +273,27 @@ def _joined(first: Hypothesis, second: Hypothesis) -> Hypothesis:
         first.logprobs + second.logprobs,
         first.spans + second.spans,
         second.language or first.language,
+    )
+
+
+def streaming_transcriber(
+    recognizer: StreamingRecognizer,
+    live: LiveConfig,
+    start_file: StartFile,
+    feed: Callable[[TranscriptionSettings], Feed],
+    languages: Sequence[str] = (),
+) -> Transcriber:
+    """Who listens to turns and reads files. feed: begins a recording of a turn. languages: ISO
+    codes that it can be told."""
+    return Transcriber(
+        live,
+        list(languages),
+        lambda settings: recognizer,
+        start_file,
+        has_word_times=True,
+        takes_context=False,
+        detects_among=False,
+        listen=lambda message: StreamingTurn(
+            message, recognizer, lambda: feed(message.settings), live
+        ),
     )

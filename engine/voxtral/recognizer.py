@@ -3,15 +3,13 @@ reads files. Pure."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from lookhear.engine.core.request import Cost, Result
-from lookhear.engine.messages import StartTurn, TranscribeFile, TranscriptionSettings
+from lookhear.engine.messages import TranscribeFile, TranscriptionSettings
 from lookhear.engine.speech.file import Section
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Stretch
-from lookhear.engine.speech.sentence_file import SentenceFile
-from lookhear.engine.speech.streaming import StreamingTurn
+from lookhear.engine.speech.sentence_file import TimedSentenceFile
+from lookhear.engine.speech.streaming import streaming_transcriber
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.transcriber import Transcriber
 from lookhear.engine.tokenizers.tekken import TekkenTokenizer
@@ -56,16 +54,11 @@ class VoxtralRecognizer:
         return Hypothesis.of(result, 0, start)
 
 
-class VoxtralFile(SentenceFile):
-    """See `SentenceFile`. A token is timed by the step that wrote it; a sentence by its tokens."""
+class VoxtralFile(TimedSentenceFile):
+    """See `TimedSentenceFile`. A token is timed by the step that wrote it."""
 
     def _size(self, request: VoxtralRequest) -> tuple[int, int]:
         return request.steps, 0
-
-    def _add(self, *told: Any, **more: Any) -> None:
-        super()._add(*told, **more)
-        if not self._message.settings.words:
-            self.heard.words.clear()
 
 
 def voxtral_transcriber(
@@ -73,23 +66,10 @@ def voxtral_transcriber(
 ) -> Transcriber:
     """cap: longest piece of a file, samples."""
 
-    def of(settings: TranscriptionSettings) -> VoxtralRecognizer:
-        return recognizer
-
     def start_file(message: TranscribeFile, section: Section | None = None) -> VoxtralFile:
         return VoxtralFile(message, recognizer, cap, section)
 
-    def listen(message: StartTurn) -> StreamingTurn:
-        delay = sound.steps(message.settings.delay)
-        return StreamingTurn(message, recognizer, lambda: Feed(sound, delay), live)
+    def feed(settings: TranscriptionSettings) -> Feed:
+        return Feed(sound, sound.steps(settings.delay))
 
-    return Transcriber(
-        live,
-        [],
-        of,
-        start_file,
-        has_word_times=True,
-        takes_context=False,
-        detects_among=False,
-        listen=listen,
-    )
+    return streaming_transcriber(recognizer, live, start_file, feed)

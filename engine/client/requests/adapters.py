@@ -31,7 +31,7 @@ class AdapterRequests:
             answers = await self._all(asked, message)
             failures = [answer for answer in answers if isinstance(answer, Exception)]
             if failures:
-                await self._undo(pool, asked, message, before)
+                await self._undo(asked, message, before)
                 raise failures[0]
             pool.adapters[message.name] = message.folder
             loaded = answers[0]
@@ -47,7 +47,7 @@ class AdapterRequests:
             await self._all([r for r in pool.replicas if r.is_running], message)
 
     async def _undo(
-        self, pool: Pool, asked: Sequence[Replica], message: LoadAdapter, before: str | None
+        self, asked: Sequence[Replica], message: LoadAdapter, before: str | None
     ) -> None:
         """One could not: those that could get what they had again."""
         running = [replica for replica in asked if replica.is_running]

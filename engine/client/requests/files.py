@@ -27,7 +27,7 @@ OnProgress = Callable[[FileProgress], None]
 
 
 class _Job:
-    """One recording. told: how many segments its client has."""
+    """One recording, and what its client has of it."""
 
     def __init__(self, on_progress: OnProgress | None) -> None:
         self.replica: Replica | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.desk import SpeechDesk
 from lookhear.engine.speech.live_config import Evidence, LiveConfig
 from lookhear.engine.speech.transcriber import Transcriber
+
+log = logging.getLogger(__name__)
 
 # What a word waits for outside the engine: packets, the voice detector, sockets on both sides, and
 # ticks at the ends of turns, which go before others. By `lookhear bench overload`.
@@ -65,6 +68,13 @@ def live_config(
         held_words=config.held_words,
         draft=config.draft_verification,
     )
+
+
+def warn_of_idle(config: EngineConfig) -> None:
+    """Of settings that say when a word is sure, for a model that never takes one back."""
+    for setting in ("evidence_seconds", "doubt_seconds", "max_segment_seconds"):
+        if getattr(config, setting):
+            log.warning("%s: %s has no use for it: what it wrote stands", setting, config.name)
 
 
 def speech_parts(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from lookhear.engine.checkpoints.loader import CheckpointError, read_json
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import Family, Parts, chosen_dtype, half_decoder
 from lookhear.engine.families.parts.sound import read_sound
-from lookhear.engine.families.parts.speech import speech_parts
+from lookhear.engine.families.parts.speech import speech_parts, warn_of_idle
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.models import frames
 from lookhear.engine.speech.live_config import Evidence, LiveConfig
@@ -26,22 +25,16 @@ from lookhear.engine.transducer.runner import TransducerRunner
 from lookhear.engine.transducer.sound import MOST_SECONDS, Sound
 from lookhear.engine.transducer.transcriber import transducer_transcriber
 
-log = logging.getLogger(__name__)
-
 PIECE_SECONDS = 30.0  # of a file, each a recording of its own; cut in pauses
 # What those that are published were trained on, where a folder says nothing.
 LOOKAHEADS = (13, 6, 1, 0)
-# Settings that say when a word is sure: a transducer never takes one back.
-IDLE = ("evidence_seconds", "doubt_seconds", "max_segment_seconds")
 
 
 def build(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> Parts:
     """See `Family.build`."""
-    for setting in IDLE:
-        if getattr(config, setting):
-            log.warning("%s: %s has no use for it: what it wrote stands", setting, config.name)
+    warn_of_idle(config)
     emphasis, rounding = read_sound(folder)
     dtype = chosen_dtype(config.dtype, device, folder)
     # A chunk is a few rows. Beside bfloat16 it would be a copy, for fewer rows still.

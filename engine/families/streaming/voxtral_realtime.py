@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json, section
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families.family import Family, Parts, chosen_dtype, half_decoder
-from lookhear.engine.families.parts.speech import speech_parts
+from lookhear.engine.families.parts.speech import speech_parts, warn_of_idle
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.speech.live_config import Evidence, LiveConfig
@@ -25,21 +24,15 @@ from lookhear.engine.voxtral.request import Marks
 from lookhear.engine.voxtral.runner import ENCODED, VoxtralRunner
 from lookhear.engine.voxtral.sound import HOP, STEP, WINDOW, Sound
 
-log = logging.getLogger(__name__)
-
 PIECE_SECONDS = 30.0  # of a file, each a recording of its own; cut in pauses
 LOUDEST = 1.5  # decades; what its own feature extractor says, where a folder says nothing
-# Settings that say when a word is sure: what it wrote it never takes back.
-IDLE = ("evidence_seconds", "doubt_seconds", "max_segment_seconds")
 
 
 def build(
     config: EngineConfig, folder: Path, device: str, progress: Callable[[float], None]
 ) -> Parts:
     """See `Family.build`."""
-    for setting in IDLE:
-        if getattr(config, setting):
-            log.warning("%s: %s has no use for it: what it wrote stands", setting, config.name)
+    warn_of_idle(config)
     dtype = chosen_dtype(config.dtype, device, folder)
     # A step is a row of each session.
     half = half_decoder(config.dtype, device, folder)
