@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import math
 from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket
 
 from lookhear.engine.config.log import bind
 from lookhear.engine.messages import ModelCard
-from lookhear.gateway.checks.checks import ProtocolError, shown
+from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.checks.models import chat_models
-from lookhear.gateway.http.access import Denied, echoed, leaving
+from lookhear.gateway.http.access import Denied, leaving
 from lookhear.gateway.http.errors import error_body
 from lookhear.gateway.realtime.dialects import dialect_within
 from lookhear.gateway.realtime.protocol.dialect import Close, Dialect
-from lookhear.gateway.realtime.protocol.events import Refused
 from lookhear.gateway.realtime.protocol.refusals import NO_PLACE
 from lookhear.gateway.realtime.session.attachment import Attachment
+from lookhear.gateway.realtime.session.handshake import Handshake
 from lookhear.gateway.realtime.session.machine import SHUT_DOWN
 from lookhear.gateway.realtime.session.session import RealtimeSession
 from lookhear.gateway.services.services import GRACE, services
-from lookhear.gateway.sockets.connections import network
 from lookhear.gateway.sockets.relay import TOKEN
 from lookhear.gateway.telemetry.log import address, log_event
 
@@ -38,124 +35,107 @@ FULL_RETRY_AFTER = math.ceil(GRACE)  # seconds: by then who never said anything 
 async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None:
     """One connection from the handshake to its end. dialects: those of its path; the first one
     greets."""
-    gateway = services(websocket)
-    dialect = dialects[0](websocket.query_params, gateway.ids)
-    offered: list[str] = list(websocket.scope.get("subprotocols", []))
-    subprotocol = echoed(offered)
-
-    async def turn_away(problem: ProtocolError, close: Close) -> None:
-        """Accept, say why not, close."""
-        address_of = address(websocket.scope)
-        log_event("session.refused", code=problem.code, close_code=close.code, client=address_of)
-        gateway.refusals.add(problem.code, is_clients=problem.type != "server_error")
-        try:
-            await websocket.accept(subprotocol)
-            for frame in dialect.render(Refused(problem)):
-                await websocket.send_text(json.dumps(frame))
-            close = dialect.closing(close)
-            await websocket.close(close.code, close.reason)
-        except WebSocketDisconnect:
-            pass
-
-    async def deny(denied: Denied, close: Close | None) -> None:
-        """Refuse the handshake; or, with `close`, say inside why not."""
-        # What a client sent is repeated in it.
-        log_event("session.refused.words", level=logging.DEBUG, reason=denied.message)
-        problem = ProtocolError(denied.message, code=denied.code, type=denied.type)
-        if close is not None:
-            await turn_away(problem, close)
-            return
-        address_of = address(websocket.scope)
-        log_event("session.refused", code=denied.code, status=denied.status, client=address_of)
-        gateway.refusals.add(denied.code, is_clients=denied.status < 500)
-        answer = dialect.denial(problem, denied.status)
-        headers = dict(answer.headers)
-        if denied.retry_after:
-            headers["retry-after"] = str(denied.retry_after)
-        await websocket.send_denial_response(JSONResponse(answer.body, denied.status, headers))
-
+    handshake = Handshake(websocket, dialects)
+    gateway = handshake.gateway
     try:
-        gateway.access.check_place(websocket.headers)
-        within = gateway.access.secret_session(websocket.headers, offered, gateway.now())
-        if within is None:
-            gateway.access.check_key(websocket.headers, offered)
-        else:
-            fixed = dialect_within(within)
-            if fixed.path != dialect.path:
-                message = f"expected an API key, got a client secret, which opens {fixed.path} only"
-                raise Denied(401, "client_secret_not_allowed", message)
-            dialects = [fixed]
-            dialect = fixed(websocket.query_params, gateway.ids)
+        has_secret = _let_in(handshake)
     except Denied as denied:
-        # A browser shows its page nothing of a refused handshake, so it is told inside.
-        is_page = denied.status == 401 and bool(offered)
+        # A page that offers its key among the subprotocols is told inside.
+        is_page = bool(handshake.offered) and "authorization" not in websocket.headers
         close = Close(3000, f"{denied.type}.{denied.code}")
-        await deny(denied, close if is_page and "authorization" not in websocket.headers else None)
+        await handshake.deny(denied, close if is_page and denied.status == 401 else None)
         return
-    is_page = "origin" in websocket.headers
     token = websocket.query_params.get(TOKEN)
-    client = gateway.access.key_name(websocket.headers, offered)
-    if client is None:
-        client = network(websocket.client.host) if websocket.client else ""
-    speaks_to = _speaks_to(dialect, gateway.models) if token is None else None
+    client, speaks_to = handshake.client, None
     if token is None:
+        speaks_to = _speaks_to(handshake.dialect, gateway.models)
         await gateway.counted_out(client, speaks_to)
     # From here on nothing is waited for until the session is counted.
-    if gateway.is_leaving:
-        await deny(leaving(), SHUT_DOWN if is_page else None)
-        return
-    if token is not None:
-        try:
-            session, attachment = _resumed(websocket, token, offered)
-        except Denied as denied:
-            await deny(denied, Close(4000 + denied.status, denied.code) if is_page else None)
-        else:
+    try:
+        if gateway.is_leaving:
+            raise _NotNow(leaving(), SHUT_DOWN)
+        if token is not None:
+            session, attachment = _resumed(handshake, token)
             bind(session=session.id)
             log_event("session.resumed", session=session.id, client=address(websocket.scope))
-            await session.serve_resumed(attachment, subprotocol)
+            return await session.serve_resumed(attachment, handshake.subprotocol)
+        _check_up(handshake)
+        unserved = handshake.dialect.first_settings(gateway.models)[1]
+        if unserved is not None and handshake.dialect.is_strict:
+            raise _NotNow(Denied(400, unserved.code, unserved.message), None)
+        if unserved is not None and has_secret:
+            close = Close(3000, f"{unserved.type}.{unserved.code}")
+            return await handshake.turn_away(unserved, close)
+        _check_room(handshake, client, speaks_to)
+    except _NotNow as refusal:
+        await handshake.deny(refusal.denied, refusal.close if handshake.is_page else None)
         return
-    asked = dialect.requested_model
+    session = RealtimeSession(websocket, gateway, handshake.dialects, client)
+    bind(session=session.id)
+    # Counted before the handshake is answered, so that a burst cannot pass the limits.
+    gateway.sessions.add(session)
+    attachment = session.attach(websocket)
+    session.begin(speaks_to)
+    await session.serve(attachment, handshake.subprotocol)
+
+
+class _NotNow(Exception):
+    """Somebody who may come in, but not now or not so. close: of a page's socket, inside of which
+    it is told; None: it is not."""
+
+    def __init__(self, denied: Denied, close: Close | None) -> None:
+        super().__init__(denied.message)
+        self.denied = denied
+        self.close = close
+
+
+def _let_in(handshake: Handshake) -> bool:
+    """Whether by a client secret, which says how its session begins. Raises Denied."""
+    gateway, headers, offered = handshake.gateway, handshake.websocket.headers, handshake.offered
+    gateway.access.check_place(headers)
+    within = gateway.access.secret_session(headers, offered, gateway.now())
+    if within is None:
+        gateway.access.check_key(headers, offered)
+        return False
+    fixed = dialect_within(within)
+    if fixed.path != handshake.dialect.path:
+        message = f"expected an API key, got a client secret, which opens {fixed.path} only"
+        raise Denied(401, "client_secret_not_allowed", message)
+    handshake.speak([fixed])
+    return True
+
+
+def _check_up(handshake: Handshake) -> None:
+    """Raises _NotNow: nobody would hear it. Who names no model yet may choose one that is up; who
+    names an unknown one is told inside."""
+    gateway, asked = handshake.gateway, handshake.dialect.requested_model
     called = (card.id for card in gateway.models if asked is not None and card.is_called(asked))
     requested = next(called, asked)
-    # Who names no model yet may choose one that is up; who names an unknown one is told inside.
     is_known = requested in {state.model for state in gateway.engine.states}
     down = is_known and not gateway.engine.is_ready(requested or "")
     if down or not gateway.takes_work:
         whose = f" of {requested}" if down else ""
         message = f"the engine{whose} is not ready; come back in {LOADING_RETRY_AFTER} s"
         not_ready = Denied(503, "engine_not_ready", message, LOADING_RETRY_AFTER)
-        await deny(not_ready, Close(1013, "engine not ready") if is_page else None)
-        return
-    unserved = dialect.first_settings(gateway.models)[1]
-    if unserved is not None and dialect.is_strict:
-        await deny(Denied(400, unserved.code, unserved.message), None)
-        return
-    if unserved is not None and within is not None:
-        await turn_away(unserved, Close(3000, f"{unserved.type}.{unserved.code}"))
-        return
-    most = gateway.config.max_sessions
+        raise _NotNow(not_ready, Close(1013, "engine not ready"))
+
+
+def _check_room(handshake: Handshake, client: str, speaks_to: str | None) -> None:
+    """Raises _NotNow: all places are taken, and nobody makes room."""
+    gateway = handshake.gateway
     if not gateway.has_room(client):
-        of_one = gateway.config.max_client_sessions
+        most, of_one = gateway.config.max_sessions, gateway.config.max_client_sessions
         own = f" and {of_one} of one client" if of_one else ""
         message = (
             f"expected at most {most} sessions at once{own}, all are taken; come back in "
             f"{FULL_RETRY_AFTER} s"
         )
         full = Denied(503, "too_many_sessions", message, FULL_RETRY_AFTER)
-        await deny(full, Close(1013, "too many sessions") if is_page else None)
-        return
+        raise _NotNow(full, Close(1013, "too many sessions"))
     load = None if speaks_to is None else gateway.engine.live_load(speaks_to)
     if load is not None and not load.places and not gateway.make_place(speaks_to, client):
         full = Denied(503, NO_PLACE, load.refusal, load.retry_after)
-        await deny(full, Close(1013, "too many speakers") if is_page else None)
-        return
-    session = RealtimeSession(websocket, gateway, dialects, client)
-    bind(session=session.id)
-    # Counted before the handshake is answered, so that a burst cannot pass the limits.
-    gateway.sessions.add(session)
-    attachment = session.attach(websocket)
-    session.begin(speaks_to)
-    await session.serve(attachment, subprotocol)
+        raise _NotNow(full, Close(1013, "too many speakers"))
 
 
 async def serve_nowhere(websocket: WebSocket, paths: Sequence[str]) -> None:
@@ -179,15 +159,17 @@ async def serve_plain(request: Request) -> Response:
     return JSONResponse(body, 426, {"upgrade": "websocket", "connection": "upgrade"})
 
 
-def _resumed(
-    websocket: WebSocket, token: str, offered: Sequence[str]
-) -> tuple[RealtimeSession, Attachment]:
-    """The session that goes on on this socket. Raises Denied."""
-    gateway = services(websocket)
+def _resumed(handshake: Handshake, token: str) -> tuple[RealtimeSession, Attachment]:
+    """The session that goes on on this socket. Raises _NotNow."""
+    gateway, websocket = handshake.gateway, handshake.websocket
+
+    def refusal(status: int, code: str, message: str) -> _NotNow:
+        return _NotNow(Denied(status, code, message), Close(4000 + status, code))
+
     after = websocket.query_params.get(AFTER)
     if not after:
         message = f"{AFTER}: expected the event_id of the last event that came, got none"
-        raise Denied(400, "missing_required_parameter", message)
+        raise refusal(400, "missing_required_parameter", message)
     inside = (s for s in gateway.sessions if isinstance(s, RealtimeSession))
     session = next((s for s in inside if s.answers_to(token)), None)
     if session is None:
@@ -196,19 +178,19 @@ def _resumed(
             f"{TOKEN}: expected the token of a session whose connection was cut less than "
             f"{seconds:g} s ago, got that of none; begin a new one"
         )
-        raise Denied(404, "session_not_found", message)
+        raise refusal(404, "session_not_found", message)
     # Without keys the token is all: a phone that changes its network changes its address.
-    key = gateway.access.key_name(websocket.headers, offered)
+    key = gateway.access.key_name(websocket.headers, handshake.offered)
     if key is not None and session.client != key:
         message = f"{TOKEN}: expected the API key that the session was begun with, got another"
-        raise Denied(403, "session_of_another_key", message)
+        raise refusal(403, "session_of_another_key", message)
     attachment = session.resume(websocket, after)
     if attachment is None:
         message = (
             f"{AFTER}: expected one of the last events of the session, got "
             f"{shown(after)}; what followed it is not kept any more: begin a new session"
         )
-        raise Denied(409, "session_not_resumable", message)
+        raise refusal(409, "session_not_resumable", message)
     return session, attachment
 
 
