@@ -139,7 +139,8 @@ class AsyncClient:
         by_url = isinstance(file, str) and is_url(file)
         data = b"" if by_url else await asyncio.to_thread(read_medium, file)
         models = await self.models() if model is None or on_share is not None else []
-        model = model or models[0].id
+        if model is None:  # other servers do not tell who can
+            model = next((m.id for m in models if "transcribe" in m.abilities), models[0].id)
         tells = on_share is not None and any(one.owned_by == "lookhear" for one in models)
         wanted = without_none(model=model, language=language, prompt=prompt)
         parts = [*wanted.items(), ("response_format", response_format), *(fields or [])]

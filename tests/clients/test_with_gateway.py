@@ -155,6 +155,14 @@ async def test_what_is_wrong_with_a_file_that_tells_is_said_as_ever(gateway: Run
         await client.transcribe_raw(wav(1.0), "text", on_share=print)
 
 
+async def test_a_file_is_asked_of_the_first_model_that_transcribes(gateway: Running) -> None:
+    gateway.engine.models.sort(key=lambda model: not model.can("chat"))
+    client = AsyncClient(gateway.http)
+    assert "transcribe" not in (await client.models())[0].abilities
+    assert await client.transcribe_raw(wav(1.0), "text") == "transcribe 1.0 seconds.\n"
+    assert (await client.transcribe_file(wav(1.0))).text == "transcribe 1.0 seconds."
+
+
 async def test_a_file_by_its_url_is_fetched_by_the_server() -> None:
     config = GatewayConfig(port=0, allow_networks=(ip_network("127.0.0.0/8"),))
     async with running(config) as gateway, serving(says(ok(wav(1.5)))) as port:

@@ -112,9 +112,16 @@ def _outputs(parsed: argparse.Namespace) -> tuple[str, Callable[[str], Path] | N
     return form, lambda file: out
 
 
+def _name(file: str) -> str:
+    """In messages, where nobody wants to read all of a recording."""
+    return "the data URL" if file[:5].lower() == "data:" else file
+
+
 def _stem(file: str) -> str:
     if file == "-":
         return "stdin"
+    if file[:5].lower() == "data:":
+        return "data"
     return Path(urlsplit(file).path if is_url(file) else file).stem or "file"
 
 
@@ -136,7 +143,7 @@ def _whole(parsed: argparse.Namespace) -> int:
     failed = 0
     count = len(parsed.files)
     titles = [
-        f"transcribing {file}" + (f" ({number} of {count})" if count > 1 else "")
+        f"transcribing {_name(file)}" + (f" ({number} of {count})" if count > 1 else "")
         for number, file in enumerate(parsed.files, 1)
     ]
     with (
@@ -165,19 +172,19 @@ def _whole(parsed: argparse.Namespace) -> int:
                 )
             except (InvalidRequest, SourceError) as error:
                 if isinstance(error, InvalidRequest) and error.param in ("file", "url"):
-                    error = error.about(file)
+                    error = error.about(_name(file))
                 if count == 1:
                     raise error from None
                 failed += 1
                 said = str(error)
-                said = said if said.startswith(f"{file}: ") else f"{file}: {said}"
+                said = said if said.startswith(f"{_name(file)}: ") else f"{_name(file)}: {said}"
                 console.print(f"lookhear: {said}", soft_wrap=True, markup=False)
                 continue
             if parsed.speakers and form == "text":
                 answer = _dialogue(answer)
             _deliver(answer.rstrip("\n"), form, file, target, count > 1)
             if target is not None and console.is_terminal:
-                console.print(Text(f"{file} → {target(file)}", style="dim"), soft_wrap=True)
+                console.print(Text(f"{_name(file)} → {target(file)}", style="dim"), soft_wrap=True)
     return 1 if failed else 0
 
 
