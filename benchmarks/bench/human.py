@@ -44,6 +44,7 @@ from lookhear.bench.result_file import add_file_arguments
 from lookhear.bench.subject import (
     WARM_UP_SECONDS,
     add_server_arguments,
+    at_least_one,
     begin,
     consoles,
     finish,
@@ -51,6 +52,7 @@ from lookhear.bench.subject import (
 )
 from lookhear.client import AsyncClient
 from lookhear.errors import UsageError
+from lookhear.results import first_able
 from lookhear.wer import WordErrors
 
 BURST = 1e6  # times the speed of speech: as fast as the socket takes it
@@ -197,7 +199,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--minutes", type=float, default=1.0, metavar="M", help="of each recording; default: 1"
     )
-    found.add_argument("--limit", type=int, metavar="N", help="recordings of each language")
+    found.add_argument(
+        "--limit", type=at_least_one, metavar="N", help="recordings of each language"
+    )
     found.add_argument("--tell-language", action="store_true", help="nothing has to be detected")
     found.add_argument("--file-only", action="store_true", help="no live sessions")
     found.add_argument("--burst", action="store_true", help="live also as fast as the server reads")
@@ -237,7 +241,7 @@ def main(argv: list[str]) -> int:
         watch = stack.enter_context(Watch(server.pid)) if server.pid else None
         client = AsyncClient(server.address, server.api_key)
         subject = Subject(server, client, aside, options)
-        result["model"] = options.model or asyncio.run(client.models())[0].id
+        result["model"] = options.model or first_able(asyncio.run(client.models()), "transcribe").id
         first = next(iter(by_language.values()))[0]
         start = replace(first, pcm=first.pcm[: int(WARM_UP_SECONDS * RATE)])
         generate(server, crowd(start, 2), 2, aside)  # does not count

@@ -32,6 +32,7 @@ from lookhear.bench.result_file import earlier_result
 from lookhear.bench.subject import (
     add_result_arguments,
     add_server_arguments,
+    at_least_one,
     begin,
     consoles,
     finish,
@@ -154,8 +155,10 @@ def parser() -> argparse.ArgumentParser:
     names = ", ".join(SCENARIOS)
     found.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"{names}; default: all")
     add_server_arguments(found)
-    found.add_argument("--limit", type=int, metavar="N", help="utterances per language and split")
-    found.add_argument("--sessions", type=int, metavar="N", help="sessions at once")
+    found.add_argument(
+        "--limit", type=at_least_one, metavar="N", help="utterances per language and split"
+    )
+    found.add_argument("--sessions", type=at_least_one, metavar="N", help="sessions at once")
     found.add_argument("--seconds", type=float, metavar="S", help="of audio per long session")
     found.add_argument("--language", metavar="CODE", help="only recordings in this one")
     add_result_arguments(found)

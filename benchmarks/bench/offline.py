@@ -35,6 +35,7 @@ from lookhear.bench.repository import from_repository
 from lookhear.bench.subject import (
     add_result_arguments,
     add_server_arguments,
+    at_least_one,
     begin,
     consoles,
     finish,
@@ -42,6 +43,7 @@ from lookhear.bench.subject import (
 )
 from lookhear.client import AsyncClient
 from lookhear.errors import UsageError
+from lookhear.results import first_able
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ async def over_http(
     """The answers, and the seconds that all of them took. The first is asked for twice, and the
     first time does not count. ServerError, ConnectionFailed."""
     gate = asyncio.Semaphore(concurrency)
-    model = model or (await client.models())[0].id
+    model = model or first_able(await client.models(), "transcribe").id
 
     async def ask(session: Session) -> Answer:
         async with gate:
@@ -171,7 +173,9 @@ def main(argv: list[str]) -> int:
     )
     add_server_arguments(parser, live=False)
     add_engine_arguments(parser)
-    parser.add_argument("--limit", type=int, metavar="N", help="utterances per language and split")
+    parser.add_argument(
+        "--limit", type=at_least_one, metavar="N", help="utterances per language and split"
+    )
     parser.add_argument("--language", metavar="CODE", help="only these recordings, and say so")
     parser.add_argument(
         "--condition",

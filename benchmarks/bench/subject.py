@@ -63,6 +63,17 @@ def add_result_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print results as JSON, no tables")
 
 
+def at_least_one(text: str) -> int:
+    """The value of an option that says how many. ArgumentTypeError."""
+    try:
+        count = int(text)
+    except ValueError:
+        count = 0
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
+    return count
+
+
 def consoles(options: argparse.Namespace) -> tuple[Console, Console]:
     """For tables, and for progress: with --json nothing but JSON goes to stdout."""
     aside = Console(stderr=True, highlight=False)

@@ -22,7 +22,7 @@ from lookhear.chat.reconnecting import ConversationOptions
 from lookhear.errors import InvalidRequest, ProtocolError
 from lookhear.live.events import Event, TurnCompleted
 from lookhear.live.stream import LiveStream, StreamOptions, TranscribeOptions
-from lookhear.results import Model, Transcript
+from lookhear.results import Model, Transcript, first_able
 from lookhear.sources.audio import Source
 from lookhear.sources.files import Medium, is_url, read_medium
 from lookhear.transport.address import (
@@ -139,8 +139,7 @@ class AsyncClient:
         by_url = isinstance(file, str) and is_url(file)
         data = b"" if by_url else await asyncio.to_thread(read_medium, file)
         models = await self.models() if model is None or on_share is not None else []
-        if model is None:  # other servers do not tell who can
-            model = next((m.id for m in models if "transcribe" in m.abilities), models[0].id)
+        model = model or first_able(models, "transcribe").id
         tells = on_share is not None and any(one.owned_by == "lookhear" for one in models)
         wanted = without_none(model=model, language=language, prompt=prompt)
         parts = [*wanted.items(), ("response_format", response_format), *(fields or [])]

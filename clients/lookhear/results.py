@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,3 +69,8 @@ class Model:
             str(data.get("reason", "")),
             tuple(map(str, data.get("languages") or ())),
         )
+
+
+def first_able(models: Sequence[Model], ability: str) -> Model:
+    """The first that can do it; of a server that does not tell who can what, the first of all."""
+    return next((model for model in models if ability in model.abilities), models[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.instrumentation.asgi")
 TRACES_PATH = "/v1/traces"
+_URL = re.compile(r"https?://[^/\s]+(/\S*)?$", re.IGNORECASE)
 
 
 def tracer_provider(
@@ -69,7 +71,10 @@ def resource(environ: Mapping[str, str]) -> Resource:
 
 
 def check_tracing(endpoint: str) -> None:
-    """Raises ConfigError if it is wanted by option and the libraries are not installed."""
+    """Raises ConfigError if it is wanted by option and is no URL, or the libraries are not
+    installed."""
+    if endpoint and not _URL.match(endpoint):
+        raise ConfigError(f"otlp-endpoint: expected http(s)://HOST[:PORT], got {endpoint!r}")
     if endpoint and not _is_installed():
         raise ConfigError(
             'otlp-endpoint: traces need pip install "lookhear[telemetry]", which is not installed'

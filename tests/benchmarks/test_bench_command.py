@@ -37,6 +37,20 @@ def test_without_a_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "argv",
+    [["live", "--limit", "0"], ["live", "--sessions", "0"], ["offline", "--limit", "-1"]]
+    + [["human", "--limit", "x"]],
+)
+def test_no_recordings_are_no_measurement(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.bench(argv)
+    assert ended.value.code == 2
+    assert f"argument {argv[1]}: expected a whole number from 1 on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "subcommand", ["live", "capacity", "offline", "human", "dialects", "sweep", "compare"]
 )
 def test_every_subcommand_explains_itself(

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ def _check(parsed: argparse.Namespace) -> None:
             require_file(medium)
     if parsed.max_tokens is not None and parsed.max_tokens < 1:
         raise UsageError(f"chat: --max-tokens: expected at least 1, got {parsed.max_tokens}")
+    if parsed.temperature is not None and not math.isfinite(parsed.temperature):
+        raise UsageError(f"chat: --temperature: expected a number, got {parsed.temperature}")
     parsed.extra = None
     if parsed.json_schema is not None:
         parsed.extra = {"response_format": _response_format(parsed.json_schema)}

@@ -20,13 +20,15 @@ from rich.text import Text
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess, free_port, server_installed
 from lookhear.commands.server_choice import about_toy, started_server
-from lookhear.errors import LookhearError, SourceError
+from lookhear.errors import LookhearError, SourceError, UsageError
 from lookhear.live.events import TextDelta, TurnCompleted, TurnFailed
 from lookhear.sources.audio import at_pace, read_source
+from lookhear.sources.files import require_file
 from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 from lookhear.terminal.transcript import LiveTranscript
 from lookhear.wer import WordErrors, word_errors
 
+MOST_PORT = 65_535
 QUIET_SECONDS = 1.5  # of silence after the recording, as after a person who has finished
 # The first hears the recording: a real one if it can be had, as of `lookhear serve`.
 MODELS = ("auto", "demo-qwen3-vl")
@@ -61,6 +63,8 @@ def read_recording(audio: Path) -> Recording:
     {text, words: [{word, start_s, end_s}]}, or {text, sentences: [{words: …}]}.
     """
     try:
+        require_file(audio)
+        require_file(audio.with_suffix(".json"))
         data = json.loads(audio.with_suffix(".json").read_text("utf-8"))
         spoken = [word for part in data.get("sentences", [data]) for word in part["words"]]
         words = tuple((float(w["start_s"]), float(w["end_s"])) for w in spoken)
@@ -136,6 +140,8 @@ async def stream(client: AsyncClient, recording: Recording, console: Console) ->
 
 def run(*, once: bool, port: int, file: str | None, model: str | None) -> int:
     """The whole demo. Exit status: 0, 1 if the stream failed, 2 if something is not installed."""
+    if not 0 <= port <= MOST_PORT:
+        raise UsageError(f"demo: --port: expected 0 to {MOST_PORT}, got {port}")
     console = Console(highlight=False)
     if not server_installed():
         console.print('lookhear demo needs pip install "lookhear\\[server]"', style="red")

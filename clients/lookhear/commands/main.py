@@ -40,6 +40,8 @@ PLUGINS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 1 failed, 2 wrong usage or something is not installed, 130 Ctrl-C."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if os.path.expanduser("~") == "~":  # a user of whom the system knows nothing
+        os.environ["HOME"] = "/"  # as docker and login have it
     if sys.stdin is None:  # closed, as some supervisors leave it
         sys.stdin = open(os.devnull, encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):

@@ -29,6 +29,11 @@ def test_words_lie_in_the_sound_in_order(name: str) -> None:
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="not installed"):
         bundled_recording("nobody.opus")
+    with pytest.raises(SourceError, match=r"no such file: .*talk\.wav"):
+        read_recording(tmp_path / "talk.wav")
+    (tmp_path / "talk.wav").touch()
+    with pytest.raises(SourceError, match=r"no such file: .*talk\.json"):
+        read_recording(tmp_path / "talk.wav")
     (tmp_path / "talk.json").write_text('{"text": "", "words": []}')
     with pytest.raises(SourceError, match="no words"):
         read_recording(tmp_path / "talk.wav")

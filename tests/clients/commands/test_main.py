@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pwd
 import socket
 import subprocess
 import sys
@@ -47,6 +48,34 @@ def test_a_closed_stdin_is_an_empty_one(
 def test_no_tokens_are_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["chat", "hello", "--max-tokens", "0"]) == 2
     assert "--max-tokens: expected at least 1, got 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("temperature", ["nan", "inf"])
+def test_a_temperature_is_a_number(temperature: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["chat", "hello", "--temperature", temperature]) == 2
+    assert f"--temperature: expected a number, got {temperature}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("port", ["-1", "70000"])
+def test_the_demo_has_a_port_that_there_is(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "--once", "--port", port]) == 2
+    assert f"--port: expected 0 to 65535, got {port}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [["env"], ["models"]])
+def test_a_user_whom_the_system_does_not_know(
+    argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in containers with any user number, and no variables."""
+
+    def nobody(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setenv("HOME", "")  # so that it is as it was, afterwards
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert cli.main(argv) == 0
+    assert "demo-whisper" in capsys.readouterr().out
 
 
 def test_ctrl_c_while_the_command_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

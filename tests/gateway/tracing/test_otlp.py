@@ -51,6 +51,12 @@ def test_without_the_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tracer_provider("", {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}) is None
 
 
+@pytest.mark.parametrize("endpoint", ["x", "127.0.0.1:4318", "grpc://a:4317", "http://", "http:"])
+def test_what_is_no_url_is_refused_at_the_start(endpoint: str) -> None:
+    with pytest.raises(ConfigError, match=r"otlp-endpoint: expected http\(s\)://HOST"):
+        otlp.check_tracing(endpoint)
+
+
 def test_the_gateway_imports_none_of_it() -> None:
     program = (
         "import sys, lookhear.gateway.commands.command\n"
