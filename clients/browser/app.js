@@ -31,7 +31,8 @@ let source = null; // "microphone", "file", or null
 let attempt = null; // at hearing it: what belongs to an earlier one may still be opened, or end
 const frames = new Map(); // thumbnails of sent frames, by timestamp
 const session = new Session();
-for (const id of ["transcript", "chat"]) keepEnd($(id));
+keepEnd($("transcript"), $("hint"));
+keepEnd($("chat"), $("chat-hint"));
 const transcript = new Transcript($("transcript"), $("hint"), {
   onChange: showExports,
   seeker: (time) => player.button(time),
@@ -82,7 +83,7 @@ const preferences = new Preferences(session, () => {
   if (source === "microphone") listen(); // the session goes on
 });
 new EventLog(session.connection);
-const exported = new Exports(() => transcript.turns, showNotice);
+const exported = new Exports(() => transcript.turns);
 
 function ask(text, pictures) {
   showNotice("");

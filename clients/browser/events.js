@@ -1,6 +1,7 @@
 // What goes over the wire, for those who build on it: the last events of both sides.
 
 import { $, following, make } from "./shared/dom.js";
+import { copyBy } from "./shared/copying.js";
 
 const MOST = 200; // events
 const LONGEST = 120; // characters of a text that is shown: pictures and sound are long
@@ -55,7 +56,7 @@ export class EventLog {
       const from = mark === "↑" ? "client" : "server";
       return JSON.stringify({ ms: Math.round(time), from, count, event });
     });
-    await navigator.clipboard.writeText(`${lines.join("\n")}\n`);
+    await copyBy($("copy-events"), `${lines.join("\n")}\n`);
   }
 }
 

@@ -133,6 +133,7 @@ export class Composer {
       }
       this.onProblem("");
       this.showCamera(true);
+      $("viewfinder").scrollIntoView({ block: "nearest" });
       $("take").focus();
     } catch (error) {
       this.closeCamera();

@@ -22,12 +22,12 @@ export function following(box, change) {
   if (wasAtEnd) box.scrollTop = box.scrollHeight;
 }
 
-// The same when the box gets another size.
-export function keepEnd(box) {
+// The same when the box gets another size. Of a hint the beginning is what is read.
+export function keepEnd(box, hint) {
   let wasAtEnd = true;
   box.addEventListener("scroll", () => (wasAtEnd = isAtEnd(box)));
   new ResizeObserver(() => {
-    if (wasAtEnd) box.scrollTop = box.scrollHeight;
+    if (wasAtEnd && hint.hidden) box.scrollTop = box.scrollHeight;
   }).observe(box);
 }
 

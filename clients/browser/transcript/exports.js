@@ -1,6 +1,7 @@
 // What can be taken away of a transcript: copied, or downloaded as text or subtitles.
 
 import { $ } from "../shared/dom.js";
+import { copyBy } from "../shared/copying.js";
 import { plainText, srt, vtt } from "./subtitles.js";
 
 const FILES = {
@@ -10,21 +11,15 @@ const FILES = {
 };
 
 export class Exports {
-  // turns(): finished ones. onProblem(text).
-  constructor(turns, onProblem) {
+  // turns(): finished ones.
+  constructor(turns) {
     for (const [ending, [type, written]] of Object.entries(FILES))
       $(ending).addEventListener("click", () =>
         download(`transcript.${ending}`, type, written(turns())),
       );
-    $("copy").addEventListener("click", async () => {
-      try {
-        await navigator.clipboard.writeText(plainText(turns()));
-        $("copy").textContent = "Copied";
-        setTimeout(() => ($("copy").textContent = "Copy"), 1500);
-      } catch {
-        onProblem("The browser does not let this page copy. Download the text instead.");
-      }
-    });
+    $("copy").addEventListener("click", () =>
+      copyBy($("copy"), plainText(turns()), "Download the text instead."),
+    );
   }
 
   show(isEmpty) {

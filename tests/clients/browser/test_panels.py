@@ -185,3 +185,49 @@ async def test_on_a_phone_a_finger_hits_everything(page: Page) -> None:
     assert small == []
     assert await page.js("document.documentElement.scrollWidth") <= 390
     await page.click("#camera-off")
+
+
+def uncovered(*ids: str) -> str:
+    """Those of which something else is seen in their middle, or nothing."""
+    return f"""{json.dumps(ids)}.filter((id) => {{
+        const one = document.getElementById(id);
+        const {{ left, top, width, height }} = one.getBoundingClientRect();
+        return !one.contains(document.elementFromPoint(left + width / 2, top + height / 2));
+    }})"""
+
+
+async def test_what_is_opened_covers_nothing(page: Page) -> None:
+    await page.resize(1200, 700)
+    await page.choose_files("#file", RECORDING)
+    await page.until(f"{IDLE} && {HEARD}")
+    await page.js(OPEN_ALL)
+    for id in ("toggle", "prompt", "latency", "copy", "clear", "add-picture", "copy-events"):
+        await page.js(f"document.getElementById('{id}').scrollIntoView({{ block: 'nearest' }})")
+        assert await page.js(uncovered(id)) == []
+
+
+async def test_on_a_phone_the_camera_is_seen_and_a_hint_from_its_beginning(page: Page) -> None:
+    await page.resize(360, 420, is_phone=True)
+    hint = (
+        "(({ scrollHeight, clientHeight, scrollTop }) => [scrollHeight > clientHeight, scrollTop])"
+    )
+    assert await page.js(f"{hint}(document.querySelector('#transcript'))") == [True, 0]
+    await page.resize(360, 740, is_phone=True)
+    await page.js("document.querySelector('#chat').style.minHeight = '400px', 0")
+    await page.js("document.querySelector('#chat').scrollIntoView()")
+    await page.click("#camera")
+    await page.until("document.querySelector('#video').videoWidth > 0")
+    await page.until("document.activeElement.id == 'take'")
+    assert await page.js(uncovered("take", "video", "question")) == []
+    await page.click("#camera-off")
+
+
+async def test_where_nothing_can_be_copied(page: Page) -> None:
+    """As on a page without https."""
+    await page.js("Object.defineProperty(navigator, 'clipboard', { value: undefined }), 0")
+    await page.js(OPEN_ALL)
+    await page.click("#copy-events")
+    await page.until(
+        "/does not let this page copy/.test(document.querySelector('#notice').innerText)"
+    )
+    assert await page.text("#copy-events") == "Copy as JSON"
