@@ -106,8 +106,12 @@ def _folder(gateway: Services, path: str) -> Path:
     """Below the operator's, links followed."""
     assert gateway.config.adapter_folder is not None
     root = gateway.config.adapter_folder.resolve()
-    folder = (root / path).resolve()
-    if not folder.is_relative_to(root) or not folder.is_dir():
+    try:
+        folder = (root / path).resolve()
+        is_there = folder.is_relative_to(root) and folder.is_dir()
+    except (OSError, ValueError):  # a name that no file can have
+        is_there = False
+    if not is_there:
         raise wrong("lora_path", "a folder below that of --adapters", shown(path))
     return folder
 

@@ -196,7 +196,9 @@ def _resumed(handshake: Handshake, token: str) -> tuple[RealtimeSession, Attachm
 
 def _speaks_to(dialect: Dialect, models: Sequence[ModelCard]) -> str | None:
     """The model that a session will speak to, as far as its URL tells. None: it may be there to
-    chat only; then it asks for a place when it begins to speak."""
+    chat only; then it asks for a place when it begins to speak. Or no model was loaded yet."""
+    if not models:
+        return None
     settings, _ = dialect.first_settings(models)
     may_chat = dialect.requested_model is None and bool(chat_models(models))
     return None if settings.converse is not None or may_chat else settings.model

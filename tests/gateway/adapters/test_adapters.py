@@ -97,6 +97,8 @@ async def test_one_is_replaced_only_if_that_is_said(
         ({"lora_name": "a", "lora_path": "../elsewhere"}, "lora_path"),
         ({"lora_name": "a", "lora_path": "/etc"}, "lora_path"),
         ({"lora_name": "link"}, "lora_path"),
+        ({"lora_name": "a", "lora_path": "a\0b"}, "lora_path"),
+        ({"lora_name": "a", "lora_path": "x" * 1000}, "lora_path"),
         ({"lora_name": "a", "lora_path": 5}, "lora_path"),
         ({"lora_name": "shop", "model": "fake/whisper"}, "model"),
     ],

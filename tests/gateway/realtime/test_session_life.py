@@ -90,10 +90,14 @@ async def test_too_many_sessions() -> None:
             await third.until("session.created")
 
 
+@pytest.mark.parametrize("is_loaded", [True, False])
 @pytest.mark.parametrize("query", ["", "intent=transcription", "model=fake/whisper"])
-async def test_no_engine_no_session(query: str) -> None:
+async def test_no_engine_no_session(query: str, is_loaded: bool) -> None:
+    """is_loaded: it was, once; else nobody knows yet what it will serve."""
     engine = FakeEngine()
     engine.ready = False
+    if not is_loaded:
+        engine.models = []
     async with running(engine=engine) as gateway:
         status, retry_after, error = await gateway.refused(query)
         assert (status, error["code"]) == (503, "engine_not_ready")
