@@ -69,16 +69,8 @@ def build_core(
     known = registered() if families is None else families
     family, architecture = family_of(folder, known)
     _check_role(config, family, known)
-    if config.aligner and family.takes_aligner:
-        aligner = resolve_checkpoint(config.aligner, progress)
-        if Traits.from_folder(aligner).toy and not Traits.from_folder(folder).toy:
-            log.warning(
-                "aligner: %s is a toy, which knows few words, and nobody's voice: its times of "
-                "what %s hears mean nothing", config.aligner, config.name,
-            )  # fmt: skip
-        config = replace(config, aligner=str(aligner))
-    elif config.aligner:
-        log.warning("aligner: %s is a %s, which takes none", config.name, family.name)
+    if config.aligner:
+        config = _with_aligner(config, folder, family, progress)
     if config.draft_model:
         config = _with_drafts(config, family, progress)
     memory = card_memory(device)
@@ -90,15 +82,7 @@ def build_core(
     parts = family.build(
         config, folder, device, lambda share: progress(f"loading {config.name}", share)
     )
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    elif parts.num_parameters < SMALL_MODEL or device.startswith("cuda"):
-        # What is left to the processor beside a GPU is log-mel of a second at a time: too little to
-        # be shared, and the threads would wait for it in a loop.
-        torch.set_num_threads(1)
-    elif "OMP_NUM_THREADS" not in os.environ:
-        # A core is left to the gateway: threads that share one wait for each other in a loop.
-        torch.set_num_threads(max(1, (torch.get_num_threads() - 1) // config.replicas))
+    _set_threads(config, parts.num_parameters, device)
     if config.device == "cpu" and parts.num_parameters >= SMALL_MODEL and torch.cuda.is_available():
         log.warning(
             "device: %s is here and is not used; --device cuda does", torch.cuda.get_device_name()
@@ -130,6 +114,35 @@ def build_core(
     core = EngineCore(parts.desk, parts.runner, scheduler, overlap=config.overlap or 0)
     dtype = str(parts.dtype).removeprefix("torch.").removeprefix("q")  # qint8 is int8
     return Built(core, card, config, device, dtype, parts.admission)
+
+
+def _with_aligner(
+    config: EngineConfig, folder: Path, family: Family, progress: Progress
+) -> EngineConfig:
+    """The aligner's folder, where the family takes one."""
+    if not family.takes_aligner:
+        log.warning("aligner: %s is a %s, which takes none", config.name, family.name)
+        return config
+    aligner = resolve_checkpoint(config.aligner, progress)
+    if Traits.from_folder(aligner).toy and not Traits.from_folder(folder).toy:
+        log.warning(
+            "aligner: %s is a toy, which knows few words, and nobody's voice: its times of "
+            "what %s hears mean nothing", config.aligner, config.name,
+        )  # fmt: skip
+    return replace(config, aligner=str(aligner))
+
+
+def _set_threads(config: EngineConfig, num_parameters: int, device: str) -> None:
+    """Of torch's operations on a processor."""
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    elif num_parameters < SMALL_MODEL or device.startswith("cuda"):
+        # What is left to the processor beside a GPU is log-mel of a second at a time: too little to
+        # be shared, and the threads would wait for it in a loop.
+        torch.set_num_threads(1)
+    elif "OMP_NUM_THREADS" not in os.environ:
+        # A core is left to the gateway: threads that share one wait for each other in a loop.
+        torch.set_num_threads(max(1, (torch.get_num_threads() - 1) // config.replicas))
 
 
 def _check_role(config: EngineConfig, family: Family, known: Sequence[Family]) -> None:

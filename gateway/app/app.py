@@ -1,11 +1,8 @@
-"""The ASGI application: routes, access, and the engine's life."""
+"""The ASGI application: what is around its routes, and these."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,6 +17,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from lookhear.gateway.adapters.endpoint import adapter_routes
 from lookhear.gateway.app import browser, health
 from lookhear.gateway.app.bodies import BodyMiddleware
+from lookhear.gateway.app.life import alive
 from lookhear.gateway.app.middleware import AccessMiddleware
 from lookhear.gateway.app.wording import ErrorWording
 from lookhear.gateway.chat.messages import errors
@@ -45,10 +43,8 @@ from lookhear.gateway.realtime.openai.client_secrets import client_secrets
 from lookhear.gateway.realtime.protocol.dialect import Dialect
 from lookhear.gateway.realtime.session.endpoint import serve, serve_nowhere, serve_plain
 from lookhear.gateway.services.engine import Engine
-from lookhear.gateway.services.services import LAG_INTERVAL, Services
+from lookhear.gateway.services.services import Services
 from lookhear.gateway.services.siblings import Siblings
-from lookhear.gateway.services.turn_model import turn_model
-from lookhear.gateway.telemetry.lag import LoopLag
 from lookhear.gateway.telemetry.metrics import Metrics
 from lookhear.media.voice.silero import SileroModel
 
@@ -79,7 +75,6 @@ def create_app(
     """The gateway. If `load` fails, `on_load_failure` decides what becomes of it. dialects: of
     realtime sessions; of those on one path the first greets. traces: where spans go. numbers:
     begins to send metrics. siblings: if it is one of several workers."""
-    siblings = siblings or Siblings()
     middleware: list[Middleware] = []
     if traces is not None:
         # An extra: nothing of it is imported where nobody asked for it.
@@ -93,10 +88,36 @@ def create_app(
             OpenTelemetryMiddleware, tracer_provider=traces, exclude_spans=["receive", "send"]
         )
         middleware.append(traced)
+    services = _services(config, engine, siblings or Siblings())
+
+    async def load_models() -> None:
+        try:
+            await load()
+        except Exception as error:
+            if on_load_failure is None:
+                raise
+            on_load_failure(error)
+
+    app = Starlette(
+        routes=_routes(services, dialects),
+        middleware=[*middleware, *_middleware(services)],
+        exception_handlers={
+            ApiError: answer_api_error,
+            HTTPException: answer_http_exception,
+            ClientDisconnect: answer_hung_up,
+            Exception: answer_bug,
+        },
+        lifespan=lambda _: alive(services, load_models, traces, numbers),
+    )
+    app.state.services = services
+    return app
+
+
+def _services(config: GatewayConfig, engine: Engine, siblings: Siblings) -> Services:
     metrics = Metrics(siblings.metrics)
     limits = Limits(config.media_memory_bytes, config.media_seconds)
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="gateway")
-    services = Services(
+    return Services(
         config=config,
         engine=engine,
         access=Access(config, siblings.signer),
@@ -108,43 +129,10 @@ def create_app(
         siblings=siblings,
     )
 
-    async def load_models() -> None:
-        try:
-            await load()
-        except Exception as error:
-            if on_load_failure is None:
-                raise
-            on_load_failure(error)
 
-    @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        loading = asyncio.create_task(load_models())
-        stop = threading.Event()
-        model = partial(turn_model, config.turn_model, stop)
-        listening = asyncio.create_task(services.turn_ends.load(model))
-        lag = LoopLag(services.observe_lag, LAG_INTERVAL)
-        lag.start()
-        sending = None if numbers is None else numbers(metrics.registry, services.see_engines)
-        try:
-            yield
-        finally:
-            lag.stop()
-            stop.set()
-            await services.close_sessions()
-            if sending is not None:
-                await sending.close()
-            loading.cancel()
-            listening.cancel()
-            services.turn_ends.close()
-            await asyncio.gather(loading, listening, return_exceptions=True)
-            await engine.close()
-            services.memory.close()
-            if traces is not None:
-                await asyncio.to_thread(traces.shutdown)  # what is not sent yet
-            await services.decoders.close()
-            for executor in (services.hearing, services.threads):
-                executor.shutdown(wait=False, cancel_futures=True)
-
+def _middleware(services: Services) -> list[Middleware]:
+    """From outside to inside."""
+    config = services.config
     # Outside the door: a browser's preflight carries no key.
     preflight = Middleware(
         CORSMiddleware,
@@ -159,42 +147,28 @@ def create_app(
     ]
     door = Middleware(AccessMiddleware, services=services)
     bodies = Middleware(BodyMiddleware, services=services)
-    app = Starlette(
-        routes=[
-            Route("/v1/audio/transcriptions", transcriptions.transcriptions, methods=["POST"]),
-            Route("/v1/audio/translations", transcriptions.translations, methods=["POST"]),
-            Route(LISTEN, listen, methods=["POST"]),
-            *chat_routes(services),
-            *pooling_routes(),
-            *adapter_routes(),
-            Route("/v1/realtime/client_secrets", client_secrets, methods=["POST"]),
-            Route("/v1/models", health.models),
-            Route("/v1/models/{id:path}", health.model),
-            Route("/health", health.health),
-            Route("/ready", health.ready),
-            Route("/metrics", health.metrics),
-            Route("/recordings/{name}", browser.recording),
-            # Behind those whose methods a path has, too, so that another method is told of them.
-            *_realtime_routes(dialects),
-            *browser.routes(),
-        ],
-        middleware=[
-            *middleware,
-            *([preflight] if config.allow_origins else []),
-            *wordings,
-            door,
-            bodies,
-        ],
-        exception_handlers={
-            ApiError: answer_api_error,
-            HTTPException: answer_http_exception,
-            ClientDisconnect: answer_hung_up,
-            Exception: answer_bug,
-        },
-        lifespan=lifespan,
-    )
-    app.state.services = services
-    return app
+    return [*([preflight] if config.allow_origins else []), *wordings, door, bodies]
+
+
+def _routes(services: Services, dialects: Sequence[type[Dialect]]) -> list[BaseRoute]:
+    return [
+        Route("/v1/audio/transcriptions", transcriptions.transcriptions, methods=["POST"]),
+        Route("/v1/audio/translations", transcriptions.translations, methods=["POST"]),
+        Route(LISTEN, listen, methods=["POST"]),
+        *chat_routes(services),
+        *pooling_routes(),
+        *adapter_routes(),
+        Route("/v1/realtime/client_secrets", client_secrets, methods=["POST"]),
+        Route("/v1/models", health.models),
+        Route("/v1/models/{id:path}", health.model),
+        Route("/health", health.health),
+        Route("/ready", health.ready),
+        Route("/metrics", health.metrics),
+        Route("/recordings/{name}", browser.recording),
+        # Behind those whose methods a path has, too, so that another method is told of them.
+        *_realtime_routes(dialects),
+        *browser.routes(),
+    ]
 
 
 def _realtime_routes(dialects: Sequence[type[Dialect]]) -> list[BaseRoute]:

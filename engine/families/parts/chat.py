@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -217,15 +218,24 @@ def chat_parts(
     elif config.draft_model:
         small = draft_decoder(Path(config.draft_model), folder, config, decoder)
         network = SmallModel(small, runner.rows, blocks)
-
-    def measure(clock: Callable[[], float]) -> None:
-        if config.draft == "off":
-            return
-        by_network = None if network is None else ModelDrafter(network, blocks)
-        drafter: Drafter = LookupDrafter() if by_network is None else by_network
-        if config.draft != "ngram":
-            drafter.costs = measured_costs(runner, clock, by_network)
-        runner.drafter = drafter
-
     desk = Desks(chat, {StartPooling: pooling, **others})
+    measure = partial(_begin_drafts, config, runner, network, blocks)
     return with_adapters(replace(parts, desk=desk, measure=measure), adapters)
+
+
+def _begin_drafts(
+    config: EngineConfig,
+    runner: PagedRunner,
+    network: DraftNetwork | None,
+    blocks: int,
+    clock: Callable[[], float],
+) -> None:
+    """Who guesses how answers go on, and what passes take, by the clock. network: None: nobody but
+    look-up. blocks: of the cache."""
+    if config.draft == "off":
+        return
+    by_network = None if network is None else ModelDrafter(network, blocks)
+    drafter: Drafter = LookupDrafter() if by_network is None else by_network
+    if config.draft != "ngram":
+        drafter.costs = measured_costs(runner, clock, by_network)
+    runner.drafter = drafter
