@@ -83,26 +83,8 @@ def build(
         quick = replace(window, longest=min(longest, QUICK_SAMPLES), open=0)
     # Those who learned to hear full windows say timestamps, and hear again what was said before.
     is_whole = pads or not is_short
-    # An open segment may grow by the search for a quiet place before it is cut.
-    usual = LiveConfig()
-    room = (window.longest - usual.search) / SAMPLE_RATE - 1
-    if is_whole:  # the longest fits in front of the next one
-        half = (window.longest - window.margin) / 2 - usual.search - usual.lead_in
-        room = min(room, max(half / SAMPLE_RATE, 2 * ROLL_SECONDS))
-    live = live_config(
-        config,
-        traits,
-        replace(CAUTION, doubt=0.0) if traits.short_windows else CAUTION,
-        cap=min(config.max_segment_seconds or 14.0, room),
-        roll=0.0 if traits.short_windows else ROLL_SECONDS,
-    )
+    live, earlier = _live_policy(config, traits, window, is_whole=is_whole)
     cap = None if is_whole else window.longest - window.margin
-    earlier = EarlierRule()
-    if is_whole:
-        behind = max(0, window.longest - window.margin - live.lead_in - live.cap - 2 * live.search)
-        longest_before = min(EARLIER_SECONDS * SAMPLE_RATE, behind)
-        earlier = EarlierRule(longest_before, longest_before // 2, SAMPLES_PER_POSITION)
-
     doubts = prompter.doubts(config.alternatives)
 
     def start_file(message: TranscribeFile, section: Section | None = None) -> WhisperFile:
@@ -147,6 +129,31 @@ def build(
         runner.drafter = drafter
 
     return replace(parts, measure=measure)
+
+
+def _live_policy(
+    config: EngineConfig, traits: Traits, window: WindowRule, *, is_whole: bool
+) -> tuple[LiveConfig, EarlierRule]:
+    """How turns are heard, and what is heard again in front of a segment. is_whole: as in full
+    windows, with timestamps."""
+    # An open segment may grow by the search for a quiet place before it is cut.
+    usual = LiveConfig()
+    room = (window.longest - usual.search) / SAMPLE_RATE - 1
+    if is_whole:  # the longest fits in front of the next one
+        half = (window.longest - window.margin) / 2 - usual.search - usual.lead_in
+        room = min(room, max(half / SAMPLE_RATE, 2 * ROLL_SECONDS))
+    live = live_config(
+        config,
+        traits,
+        replace(CAUTION, doubt=0.0) if traits.short_windows else CAUTION,
+        cap=min(config.max_segment_seconds or 14.0, room),
+        roll=0.0 if traits.short_windows else ROLL_SECONDS,
+    )
+    if not is_whole:
+        return live, EarlierRule()
+    behind = max(0, window.longest - window.margin - live.lead_in - live.cap - 2 * live.search)
+    before = min(EARLIER_SECONDS * SAMPLE_RATE, behind)
+    return live, EarlierRule(before, before // 2, SAMPLES_PER_POSITION)
 
 
 def _draft_runner(
