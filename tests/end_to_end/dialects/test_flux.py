@@ -17,7 +17,7 @@ from lookhear.live.turns import ServerVad
 from tests.end_to_end.conftest import Talk
 from tests.end_to_end.dialects.replay import replayed
 from tests.end_to_end.dialects.test_deepgram import apart
-from tests.gateway.deepgram.flux import check, check_order, ended, kinds
+from tests.gateway.realtime.deepgram.flux import check, check_order, ended, kinds
 
 QUERY = "model=flux-general-en&encoding=linear16&sample_rate=24000"
 STREAM = {"headers": {}, "packet": 48_000, "before": [], "after": ['{"type": "CloseStream"}']}

@@ -11,9 +11,9 @@ from lookhear.gateway.deepgram.options import REFUSED, live_options
 from lookhear.gateway.realtime.deepgram.dialect import DeepgramDialect
 from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.media.audio.pcm import AudioFormat
-from tests.gateway.deepgram.listening import FORMAT
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import CARDS
+from tests.gateway.realtime.deepgram.listening import FORMAT
 from tests.gateway.scripted import counted_ids
 
 # As the Deepgram plugins of LiveKit's agents and of pipecat ask, whatever their users say.

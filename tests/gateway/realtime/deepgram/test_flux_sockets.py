@@ -12,8 +12,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from lookhear.gateway.config import GatewayConfig
-from tests.gateway.deepgram.flux import FORMAT, check, check_order, ended, kinds
 from tests.gateway.fake_engine import transcript
+from tests.gateway.realtime.deepgram.flux import FORMAT, check, check_order, ended, kinds
 from tests.gateway.running import PATIENCE, Running, running, tone
 
 KEYS = GatewayConfig(port=0, api_keys=("secret",))

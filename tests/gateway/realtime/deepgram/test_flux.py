@@ -9,7 +9,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from lookhear.gateway.realtime.deepgram.flux import FluxDialect
-from tests.gateway.deepgram.flux import FORMAT, SERVED, Flux, check_order, ended, kinds
+from tests.gateway.realtime.deepgram.flux import FORMAT, SERVED, Flux, check_order, ended, kinds
 from tests.gateway.scripted import SESSION
 
 FORCE, CLOSE = {"type": "ForceEndTurn"}, {"type": "CloseStream"}

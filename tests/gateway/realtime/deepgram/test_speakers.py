@@ -13,7 +13,7 @@ from lookhear.engine.messages import (
     Word,
 )
 from lookhear.gateway.who_speaks import KEPT_SECONDS, LiveSpeakers
-from tests.gateway.deepgram.listening import Listen
+from tests.gateway.realtime.deepgram.listening import Listen
 from tests.gateway.scripted import SESSION
 
 HEARS = ModelCard("hears", "A", ["en"], 0, 1)

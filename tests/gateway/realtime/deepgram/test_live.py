@@ -9,7 +9,7 @@ import pytest
 
 from lookhear.engine.messages import TextCommitted, Word
 from tests.gateway.deepgram.frames import text_of
-from tests.gateway.deepgram.listening import Listen
+from tests.gateway.realtime.deepgram.listening import Listen
 from tests.gateway.scripted import SESSION
 
 FINALIZE, CLOSE, KEEP_ALIVE = ({"type": t} for t in ("Finalize", "CloseStream", "KeepAlive"))

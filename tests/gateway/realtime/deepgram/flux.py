@@ -17,8 +17,8 @@ from lookhear.gateway.realtime.listening.audio_intake import Heard
 from lookhear.gateway.realtime.listening.turn import HEARD
 from lookhear.media.voice.vad import SpeechPaused, SpeechStarted, SpeechStopped, VadEvent
 from tests.gateway.deepgram.frames import Frame, Seconds
-from tests.gateway.deepgram.script import RATE, ListenScript
 from tests.gateway.fake_engine import CARDS
+from tests.gateway.realtime.deepgram.script import RATE, ListenScript
 from tests.gateway.scripted import SESSION
 
 SERVED = with_names(CARDS, (), is_strict=False)  # any name stands for the first of them

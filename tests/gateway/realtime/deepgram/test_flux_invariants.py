@@ -12,8 +12,8 @@ from starlette.datastructures import QueryParams
 from lookhear.gateway.realtime.deepgram.flux import FluxDialect
 from lookhear.gateway.realtime.protocol.commands import Append
 from lookhear.media.voice.vad import SpeechStarted
-from tests.gateway.deepgram.flux import FORMAT, SERVED, Flux, check_order, ended
-from tests.gateway.deepgram.test_invariants import JSON
+from tests.gateway.realtime.deepgram.flux import FORMAT, SERVED, Flux, check_order, ended
+from tests.gateway.realtime.deepgram.test_invariants import JSON
 
 STEPS = st.lists(
     st.one_of(

@@ -7,7 +7,7 @@ from typing import Any
 from lookhear.gateway.realtime.deepgram.dialect import DeepgramDialect
 from lookhear.media.voice.vad import SpeechStarted, SpeechStopped
 from tests.gateway.deepgram.frames import check, text_of
-from tests.gateway.deepgram.script import RATE, ListenScript
+from tests.gateway.realtime.deepgram.script import RATE, ListenScript
 
 FORMAT = "encoding=linear16&sample_rate=16000"
 

@@ -14,8 +14,8 @@ from websockets.typing import Subprotocol
 
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.deepgram.frames import check, text_of
-from tests.gateway.deepgram.listening import FORMAT
 from tests.gateway.fake_engine import transcript
+from tests.gateway.realtime.deepgram.listening import FORMAT
 from tests.gateway.running import PATIENCE, Running, running, tone
 
 KEYS = GatewayConfig(port=0, api_keys=("secret",))

@@ -16,7 +16,7 @@ from lookhear.gateway.deepgram.options import live_options
 from lookhear.gateway.realtime.protocol.commands import Append
 from lookhear.media.voice.vad import SpeechStarted, SpeechStopped
 from tests.gateway.deepgram.frames import text_of
-from tests.gateway.deepgram.listening import FORMAT, Listen
+from tests.gateway.realtime.deepgram.listening import FORMAT, Listen
 from tests.gateway.scripted import SESSION
 
 NAMES = (

@@ -15,7 +15,7 @@ from lookhear.media.voice.vad import SileroModel, SpeechStarted, SpeechStopped, 
 from tests.gateway.running import chunks
 from tests.media.audio.encoders import encode_pcm16
 
-SPEECH = Path(__file__).parents[2] / "media" / "data" / "speech.flac"
+SPEECH = Path(__file__).parents[3] / "media" / "data" / "speech.flac"
 PCM24 = AudioFormat()
 
 
