@@ -1,7 +1,7 @@
 """`lookhear bench capacity`: the most live sessions that a server holds within stated bounds.
 
 N speakers of the same text (each at its own loudness and moment) talk at the speed of speech. N
-holds if p95 commit lag and p95 final latency stay within the bounds, the WER is not worse than
+holds if p95 commit lag and p95 final text stay within the bounds, the WER is not worse than
 that of one session, the lag does not grow and no session is dropped.
 """
 
