@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tools.recipes.checkpoints.folders import drafted, write_json
 from tools.recipes.qwen3_aligner.network import AlignerNetwork
-from tools.recipes.qwen3_asr.export import configuration
+from tools.recipes.qwen3_asr.export import configuration, write_processor
 from tools.recipes.qwen3_asr.network import Size
 
 ARCHITECTURE = "Qwen3ASRForTokenClassification"
@@ -33,18 +31,9 @@ CHAT_TEMPLATE = """\
 def write_folder(net: AlignerNetwork, tokenizer_folder: Path, folder: Path) -> None:
     """Writes the whole folder; what is there besides stays."""
     from safetensors.torch import save_file
-    from transformers import Qwen2Tokenizer, Qwen3ASRFeatureExtractor, Qwen3ASRProcessor
 
     with drafted(folder) as draft:
-        reader: Any = Qwen2Tokenizer
-        extractor: Any = Qwen3ASRFeatureExtractor
-        processor = Qwen3ASRProcessor(
-            extractor(), reader.from_pretrained(tokenizer_folder), CHAT_TEMPLATE
-        )
-        processor.save_pretrained(draft)
-        # As learned; transformers writes some fields of its own into its copy of them.
-        for name in ("tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(tokenizer_folder / name, draft / name)
+        write_processor(tokenizer_folder, CHAT_TEMPLATE, draft)
         config = configuration(net.size, net.vocabulary, QwenTokenizer.from_folder(draft))
         config |= {"architectures": [ARCHITECTURE], "num_labels": net.labels}
         write_json(draft / "config.json", config)

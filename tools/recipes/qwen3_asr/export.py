@@ -65,21 +65,25 @@ def configuration(size: Size, vocabulary: int, tokenizer: QwenTokenizer) -> dict
     }
 
 
+def write_processor(tokenizer_folder: Path, template: str, folder: Path) -> None:
+    """What transformers reads sound and text with. template: of the prompt."""
+    from transformers import Qwen2Tokenizer, Qwen3ASRFeatureExtractor, Qwen3ASRProcessor
+
+    reader: Any = Qwen2Tokenizer
+    extractor: Any = Qwen3ASRFeatureExtractor
+    processor = Qwen3ASRProcessor(extractor(), reader.from_pretrained(tokenizer_folder), template)
+    processor.save_pretrained(folder)
+    # As learned; transformers writes some fields of its own into its copy of them.
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tokenizer_folder / name, folder / name)
+
+
 def write_folder(net: Network, tokenizer_folder: Path, folder: Path) -> None:
     """Writes the whole folder; what is there besides stays."""
     from safetensors.torch import save_file
-    from transformers import Qwen2Tokenizer, Qwen3ASRFeatureExtractor, Qwen3ASRProcessor
 
     with drafted(folder) as draft:
-        reader: Any = Qwen2Tokenizer
-        extractor: Any = Qwen3ASRFeatureExtractor
-        processor = Qwen3ASRProcessor(
-            extractor(), reader.from_pretrained(tokenizer_folder), CHAT_TEMPLATE
-        )
-        processor.save_pretrained(draft)
-        # As learned; transformers writes some fields of its own into its copy of them.
-        for name in ("tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(tokenizer_folder / name, draft / name)
+        write_processor(tokenizer_folder, CHAT_TEMPLATE, draft)
         tokenizer = QwenTokenizer.from_folder(draft)
         config = configuration(net.size, net.vocabulary, tokenizer)
         write_json(draft / "config.json", config)
