@@ -10,7 +10,20 @@ from lookhear.errors import SourceError
 
 RATE = 24_000  # samples per second on the wire
 SAMPLE_BYTES = 2
+WIDTHS = (1, 2, 3, 4)  # bytes of a sample of whole numbers; one byte is unsigned, more are signed
 CANCELLED = 0.01  # of the power of two channels, in their mean: -20 dB
+
+
+def from_whole(data: bytes, width: int) -> NDArray[np.float32]:
+    """Little-endian whole numbers of so many bytes -> [n] in [-1, 1)."""
+    if width == 1:
+        return (np.frombuffer(data, np.uint8).astype(np.float32) - 128) / np.float32(128)
+    if width == 3:  # the upper three bytes of a number of four
+        wide = np.zeros((len(data) // 3, 4), np.uint8)
+        wide[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
+        data, width = wide.tobytes(), 4
+    scale = np.float32(2.0 ** -(8 * width - 1))
+    return np.frombuffer(data, f"<i{width}").astype(np.float32) * scale
 
 
 def mixed(channels: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lookhear.errors import SourceError
 from lookhear.sources.files import media_type
-from lookhear.sources.pcm import RATE, PcmConverter, mixed
+from lookhear.sources.pcm import RATE, SAMPLE_BYTES, WIDTHS, PcmConverter, from_whole, mixed
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE  # format tags of WAV
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # what a writer says that cannot seek back
@@ -19,9 +19,12 @@ _MAX_HEADER = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Format:
+    """width: bytes of a sample."""
+
     rate: int
     channels: int
-    dtype: str
+    width: int
+    is_float: bool = False
 
 
 class _Reader:
@@ -54,8 +57,8 @@ class _Reader:
 async def read_stream(blocks: AsyncIterator[bytes], rate: int | None) -> AsyncIterator[bytes]:
     """What comes through a pipe, as mono 16-bit PCM at 24 kHz.
 
-    blocks: of a WAV (16-bit or float, any channels, known length or not), or of bare mono 16-bit
-    little-endian PCM at `rate` (24 kHz if None), cut anywhere. SourceError.
+    blocks: of a WAV (8 to 32 bits or float, any channels, known length or not), or of bare mono
+    16-bit little-endian PCM at `rate` (24 kHz if None), cut anywhere. SourceError.
     """
     reader = _Reader(blocks)
     start = await reader.peek(12)
@@ -68,9 +71,9 @@ async def read_stream(blocks: AsyncIterator[bytes], rate: int | None) -> AsyncIt
                 f"stdin: expected WAV or bare 16-bit PCM, got {kind}. A file goes to `lookhear "
                 "transcribe FILE`, a stream through `ffmpeg -i - -f wav -`"
             )
-        form, size = _Format(RATE if rate is None else rate, 1, "<i2"), None
+        form, size = _Format(RATE if rate is None else rate, 1, SAMPLE_BYTES), None
     wire = PcmConverter(form.rate)
-    width = np.dtype(form.dtype).itemsize * form.channels
+    width = form.width * form.channels
     carry = b""
     async for block in reader.rest():
         if size is not None:
@@ -86,11 +89,9 @@ async def read_stream(blocks: AsyncIterator[bytes], rate: int | None) -> AsyncIt
 
 
 def _convert(data: bytes, form: _Format, wire: PcmConverter) -> bytes:
-    if form.channels == 1 and form.dtype == "<i2":
+    if form == _Format(form.rate, 1, SAMPLE_BYTES):
         return wire.pcm(data)
-    samples = np.frombuffer(data, form.dtype).astype(np.float32)
-    if form.dtype == "<i2":
-        samples *= np.float32(1 / 32768)
+    samples = np.frombuffer(data, "<f4") if form.is_float else from_whole(data, form.width)
     return wire.samples(mixed(samples.reshape(-1, form.channels)))
 
 
@@ -117,10 +118,11 @@ def _format(chunk: bytes) -> _Format:
     tag, channels, rate, _, _, bits = struct.unpack("<HHIIHH", chunk[:16])
     if tag == _EXTENSIBLE and len(chunk) >= 26:
         (tag,) = struct.unpack("<H", chunk[24:26])
-    dtype = {(_PCM, 16): "<i2", (_FLOAT, 32): "<f4"}.get((tag, bits))
-    if dtype is None or not 1 <= channels <= 64:
+    width, is_float = bits // 8, tag == _FLOAT
+    is_known = (tag, bits) == (_FLOAT, 32) or (tag == _PCM and bits % 8 == 0 and width in WIDTHS)
+    if not is_known or not 1 <= channels <= 64:
         raise SourceError(
-            f"stdin: expected a WAV of 16-bit or float samples, got format {tag} with {bits} bits "
-            f"and {channels} channels; ffmpeg's `-acodec pcm_s16le` makes one"
+            f"stdin: expected a WAV of PCM or 32-bit float samples, got format {tag} with {bits} "
+            f"bits and {channels} channels; ffmpeg's `-acodec pcm_s16le` makes one"
         )
-    return _Format(rate, channels, dtype)
+    return _Format(rate, channels, width, is_float)

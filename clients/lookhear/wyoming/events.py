@@ -8,17 +8,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lookhear.errors import LookhearError
-from lookhear.sources.pcm import PcmConverter, mixed
+from lookhear.sources.pcm import WIDTHS, PcmConverter, from_whole, mixed
 
 MAX_LINE = 64 * 1024  # bytes, as of all limits here: of the first line
 MAX_DATA = 1 << 20  # of the JSON behind it
 MAX_PAYLOAD = 4 << 20  # of audio in one event
 MAX_CHANNELS = 64
-WIDTHS = (1, 2, 3, 4)  # bytes of a sample; one byte is unsigned, more are signed and little-endian
 
 
 class BadEvent(LookhearError):
@@ -91,20 +87,8 @@ class RawConverter:
         data, self._carry = data[:whole], data[whole:]
         if (self.format.width, self.format.channels) == (2, 1):
             return self._wire.pcm(data, last)
-        samples = _samples(data, self.format.width).reshape(-1, self.format.channels)
+        samples = from_whole(data, self.format.width).reshape(-1, self.format.channels)
         return self._wire.samples(mixed(samples), last)
-
-
-def _samples(data: bytes, width: int) -> NDArray[np.float32]:
-    """-> [n] in [-1, 1), channels interleaved."""
-    if width == 1:
-        return (np.frombuffer(data, np.uint8).astype(np.float32) - 128) / np.float32(128)
-    if width == 3:  # the upper three bytes of a number of four
-        wide = np.zeros((len(data) // 3, 4), np.uint8)
-        wide[:, 1:] = np.frombuffer(data, np.uint8).reshape(-1, 3)
-        data, width = wide.tobytes(), 4
-    scale = np.float32(2.0 ** -(8 * width - 1))
-    return np.frombuffer(data, f"<i{width}").astype(np.float32) * scale
 
 
 async def read_event(reader: asyncio.StreamReader) -> Incoming | None:

@@ -64,6 +64,16 @@ async def test_channels_are_mixed_and_floats_taken() -> None:
     assert abs(heard.astype(int) - SAMPLES).max() <= 1
 
 
+@pytest.mark.parametrize(
+    ("subtype", "off"), [("PCM_U8", 260), ("PCM_16", 1), ("PCM_24", 1), ("PCM_32", 1)]
+)
+@pytest.mark.parametrize("channels", [1, 2])
+async def test_whole_numbers_of_any_width(subtype: str, off: int, channels: int) -> None:
+    several = np.stack([SAMPLES] * channels, 1)
+    heard = await read(wav(several, subtype=subtype), size=1001)
+    assert abs(heard.astype(int) - SAMPLES).max() <= off
+
+
 async def test_a_rate_that_is_none() -> None:
     with pytest.raises(SourceError, match="expected 4000 to 384000 Hz, got 0"):
         await read(SAMPLES.tobytes(), rate=0)
@@ -80,7 +90,8 @@ async def test_other_rates_are_resampled() -> None:
         (b"OggS" + bytes(50), "got audio/ogg"),
         (b"ID3" + bytes(50), "got audio/mpeg"),
         (wav(SAMPLES)[:20], "cut off"),
-        (wav(SAMPLES, subtype="PCM_24"), "format 1 with 24 bits"),
+        (wav(SAMPLES, subtype="ALAW"), "format 6 with 8 bits"),
+        (wav(SAMPLES / 32768, subtype="DOUBLE"), "format 3 with 64 bits"),
         (b"RIFF\0\0\0\0WAVEdata\0\0\0\0", "no format"),
         (b"RIFF\0\0\0\0WAVEjunk\xff\xff\xff\xff", "chunk of 4294967295 bytes"),
     ],
