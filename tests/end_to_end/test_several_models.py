@@ -107,7 +107,7 @@ async def test_each_request_reaches_the_engine_of_its_model(
         after = await done_by(pair, model, before)
         assert after == {**before, model: after[model]}
         before = after
-    with pytest.raises(ModelNotFound, match="'a', 'b'.*'c'"):
+    with pytest.raises(ModelNotFound, match='"a", "b".*"c"'):
         await pair_client.transcribe_file(file, model="c")
     with pytest.raises(ModelNotFound, match='"a", "b".*"c"'):
         await pair_client.transcribe_text(talks["en"].first, rate=24_000, model="c")
