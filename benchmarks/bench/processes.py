@@ -188,14 +188,14 @@ def _by_minute(usages: Sequence[Usage]) -> list[dict[str, Any]]:
     return table
 
 
-def wait_idle(pid: int, share: float = 0.1, seconds: float = 60.0) -> bool:
-    """Returns when the process and its children use less than `share` of a core over a second, or
-    after `seconds`: False then."""
-    deadline = time.monotonic() + seconds
+def wait_idle(pid: int) -> bool:
+    """Returns when the process and its children use less than a tenth of a core over a second, or
+    after a minute: False then."""
+    deadline = time.monotonic() + 60.0
     while time.monotonic() < deadline:
         before, began = _cpu_seconds(pid), time.monotonic()
         time.sleep(1.0)
-        if _cpu_seconds(pid) - before < share * (time.monotonic() - began):
+        if _cpu_seconds(pid) - before < 0.1 * (time.monotonic() - began):
             return True
     return False
 

@@ -29,11 +29,9 @@ NEW_TOKENS = 32
 SHORTEST = SAMPLE_RATE // 2  # what the published feature extractor pads shorter clips to
 
 
-def rolled_back(
-    tokens: Sequence[int], decode: Callable[[Sequence[int]], str], rollback: int = ROLLBACK
-) -> str:
+def rolled_back(tokens: Sequence[int], decode: Callable[[Sequence[int]], str]) -> str:
     """The text of the tokens less the last ones, and less what would leave half a character."""
-    for end in range(len(tokens) - rollback, 0, -1):
+    for end in range(len(tokens) - ROLLBACK, 0, -1):
         prefix = decode(tokens[:end])
         if "\ufffd" not in prefix:
             return prefix
@@ -112,7 +110,6 @@ class OfficialListener:
     ticks: list[float] = field(default_factory=list)
     position: int = 0
     num_passes: int = 0
-    num_restarts: int = 0
     _texts: list[str] = field(default_factory=list)
     _stream: Stream | None = None
     _buffer: list[Samples] = field(default_factory=list)
@@ -127,7 +124,6 @@ class OfficialListener:
                 self._ask()
             if self._is_over(self.position * PIECE - voiced):
                 self._close()
-                self.num_restarts += 1
 
     def finish(self) -> None:
         """No more audio comes."""

@@ -112,11 +112,10 @@ class _Answer:
 class Journal:
     """held: what this and all others hold."""
 
-    def __init__(self, session: str, model: str, held: Held, limit: int = MOST_BYTES) -> None:
+    def __init__(self, session: str, model: str, held: Held) -> None:
         self._session = session
         self._model = model
         self._held = held
-        self._limit = limit
         self._bytes = 0
         self.is_whole = True  # else too much was under way, and nothing is kept
         self._is_expected = False  # it has a place to speak
@@ -295,7 +294,7 @@ class Journal:
         """Whether there is room for so many bytes more; else all is forgotten."""
         if not self.is_whole:
             return False
-        if self._bytes + count <= self._limit and self._held.bytes + count <= self._held.limit:
+        if self._bytes + count <= MOST_BYTES and self._held.bytes + count <= self._held.limit:
             self._bytes += count
             self._held.bytes += count
             return True

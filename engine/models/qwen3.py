@@ -105,15 +105,15 @@ class Qwen3Model:
         reader.finish(ignore=tied_copy(dims))
         return cls(dims, weights, writes=bool(writes))
 
-    def new_cache(self, num_blocks: int, dtype: torch.dtype | None = None) -> PagedCache:
+    def new_cache(self, num_blocks: int) -> PagedCache:
         """A cache of this model's shape; num_blocks: the trash block included."""
-        dims, kind = self.dims, dtype or self.cache_dtype
+        dims = self.dims
         return PagedCache(
             dims.layers,
             num_blocks,
             dims.kv_heads,
             dims.head_dim,
-            kind,
+            self.cache_dtype,
             self.device,
             features=None if self.tap is None else (self.tap.width, self.dtype),
         )

@@ -72,8 +72,8 @@ class _Drafting:
 class LookupDrafter:
     """What its grammar forces, then what came last behind the same tokens."""
 
-    def __init__(self, costs: PassCosts | None = None) -> None:
-        self.costs = costs
+    def __init__(self) -> None:
+        self.costs: PassCosts | None = None
         self._held: dict[str, _Drafting] = {}
 
     def begin(self, sequence: PagedSequence) -> None:

@@ -131,9 +131,10 @@ class _Led:
         return self._buffer.part(start, end)
 
 
-def quietest(samples: Samples, width: int = SAMPLE_RATE // 10) -> int:
-    """Where a cut hits no word: offset of the middle of the quietest stretch of `width` samples (or
-    the end, if shorter)."""
+def quietest(samples: Samples) -> int:
+    """Where a cut hits no word: offset of the middle of the quietest tenth of a second (or
+    the end, if it is shorter)."""
+    width = SAMPLE_RATE // 10
     if len(samples) <= width:
         return len(samples)
     energy = np.concatenate([[0.0], np.cumsum(np.square(samples, dtype=np.float64))])

@@ -127,13 +127,10 @@ class Pictures:
             encoded = await self._fetcher.load(url, self.policy, claim)
             return await self._decode("video", encoded, options, claim, results.clip)
 
-    async def audio(
-        self, url: str, path: str, claim: Claim, voices: VadConfig | None = FILE_CONFIG
-    ) -> Recording:
-        """A recording within a question, and where somebody speaks in it. voices: how they are
-        sought; None: they are not."""
+    async def audio(self, url: str, path: str, claim: Claim) -> Recording:
+        """A recording within a question, and where somebody speaks in it."""
         file = await self._fetched(path, url, self.policy, claim)
-        return await self.recording(file, claim, voices)
+        return await self.recording(file, claim, FILE_CONFIG)
 
     async def audio_base64(self, data: str, path: str, claim: Claim) -> Recording:
         """A whole audio file in base64."""

@@ -95,7 +95,7 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lookhear" / "human"
 
 
-def human_folder(console: Console | None = None) -> Path:
+def human_folder() -> Path:
     """The folder of the recordings, made the first time: some 25 MB are downloaded.
 
     SourceError if they cannot be had or kept; then nothing is left half done. NotInstalled.
@@ -104,7 +104,7 @@ def human_folder(console: Console | None = None) -> Path:
     folder = kept / f"recordings-{VERSION}"
     if (folder / "manifest.json").is_file():
         return folder
-    console = console or Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False)
     for licence in (PROMPTS, BOOK):
         console.print(f"recordings of people: {licence}", style="dim", soft_wrap=True)
     try:

@@ -40,7 +40,7 @@ def server_installed() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in _SERVER_PACKAGES)
 
 
-def free_port(wanted: int = 0, host: str = "127.0.0.1") -> int:
+def free_port(wanted: int = 0) -> int:
     """`wanted` if nobody listens there, else one that is free, and that the system gives to nobody
     who asks for any: until it is listened on it stays free."""
     wishes = [wanted] if wanted else []
@@ -49,9 +49,9 @@ def free_port(wanted: int = 0, host: str = "127.0.0.1") -> int:
             # As servers do: a port whose last owner has just closed counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with contextlib.suppress(OSError):
-                probe.bind((host, port))
+                probe.bind(("127.0.0.1", port))
                 return int(probe.getsockname()[1])
-    raise ServerFailed(f"no free port on {host}")
+    raise ServerFailed("no free port on 127.0.0.1")
 
 
 def loading_stage(body: bytes) -> tuple[str, float | None]:
