@@ -322,7 +322,7 @@ async def test_who_has_more_under_way_than_is_kept_ends_with_its_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The others of that engine go on."""
-    monkeypatch.setattr(journal.Journal.__init__, "__defaults__", (SAMPLE_RATE * 4,))
+    monkeypatch.setattr(journal, "MOST_BYTES", SAMPLE_RATE * 4)
     fleet = Fleet(60.0)
     await fleet.load()
     dead = fleet.open("large")
