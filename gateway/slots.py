@@ -1,6 +1,6 @@
 """Slots of something scarce, shared between clients and their requests.
 
-`Shares` is the policy, pure; `Slots` waits for it on an event loop.
+`SlotPolicy` is pure; `Slots` waits for it on an event loop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Ticket:
     holds: bool = False
 
 
-class Shares:
+class SlotPolicy:
     """Who gets a slot next.
 
     A client may hold `per_client` of all `total`, a request `per_request`. Half of what a client
@@ -103,18 +103,18 @@ class Slots:
     """Every method belongs to one event loop."""
 
     def __init__(self, total: int, per_client: int, per_request: int) -> None:
-        self._shares = Shares(total, per_client, per_request)
+        self._policy = SlotPolicy(total, per_client, per_request)
         self._futures: dict[Ticket, asyncio.Future[None]] = {}
 
     @property
     def waiting(self) -> int:
         """Count those who wait."""
-        return self._shares.waiting
+        return self._policy.waiting
 
     @asynccontextmanager
     async def held(self, claim: Claim) -> AsyncIterator[None]:
         """A slot, waited for; given back at the end. Who is cancelled waits no longer."""
-        ticket = self._shares.ask(claim)
+        ticket = self._policy.ask(claim)
         future = self._futures[ticket] = asyncio.get_running_loop().create_future()
         try:
             self._grant()
@@ -122,11 +122,11 @@ class Slots:
             yield
         finally:
             del self._futures[ticket]
-            self._shares.leave(ticket)
+            self._policy.leave(ticket)
             self._grant()
 
     def _grant(self) -> None:
-        for ticket in self._shares.grant():
+        for ticket in self._policy.grant():
             future = self._futures[ticket]
             if not future.done():  # else it was cancelled, and leaves in a moment
                 future.set_result(None)

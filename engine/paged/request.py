@@ -4,8 +4,8 @@
     draft:    what the answer is guessed to be; verified in the pass that reads the prompt's end
     guess:    the same of a running answer's next tokens, verified in its next step
 
-A request may want no answer but what the decoder makes of its tokens (`Pooled`): it is over with
-its prompt.
+A request may want no answer but what the decoder makes of its tokens (`PooledTokens`): it is over
+with its prompt.
 
     context   |---- found in the cache ----|---- known, to be read ----|-- draft --|
                                            ^ fed
@@ -102,7 +102,7 @@ class Medium(NamedTuple):
         return MediaSpan(name, start, self.num_tokens)
 
 
-class Pooled(Enum):
+class PooledTokens(Enum):
     """Of which of a prompt's tokens the last hidden states are wanted, instead of an answer."""
 
     NONE = 0  # an answer is
@@ -147,7 +147,7 @@ class PagedRequest(NamedTuple):
     model_ends: bool = True
     grammar: JsonGrammar | None = None
     is_to_end: bool = False
-    pooled: Pooled = Pooled.NONE
+    pooled: PooledTokens = PooledTokens.NONE
     adapter: Adapter | None = None
     expectation: Expectation | None = None
 
@@ -290,16 +290,16 @@ class PagedSequence(RequestProgress[PagedRequest]):
     @property
     def is_pooled(self) -> bool:
         """Whether hidden states are wanted, and no answer."""
-        return self.request.pooled is not Pooled.NONE
+        return self.request.pooled is not PooledTokens.NONE
 
     def num_pooled(self, count: int) -> int:
         """Of how many of the last of count queries the hidden states are wanted."""
         match self.request.pooled:
-            case Pooled.NONE:
+            case PooledTokens.NONE:
                 return 0
-            case Pooled.LAST:
+            case PooledTokens.LAST:
                 return int(self.fed + count == len(self.context))
-            case Pooled.ALL:
+            case PooledTokens.ALL:
                 return count
 
     def launch(self, count: int) -> None:
@@ -341,7 +341,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
         self.generated.num_passes += 1
         if len(hidden):
             self._hidden.append(hidden)
-        wanted = len(self.context) if self.request.pooled is Pooled.ALL else 1
+        wanted = len(self.context) if self.request.pooled is PooledTokens.ALL else 1
         if sum(map(len, self._hidden)) < wanted:
             return False
         self.generated.stop = StopReason.END

@@ -31,7 +31,7 @@ from lookhear.engine.paged.drafter import Drafter
 from lookhear.engine.paged.expecting import ExpectingSequence
 from lookhear.engine.paged.media import MediaEmbeddings, MediaEncoder, PagedModel
 from lookhear.engine.paged.passes import PagedPasses
-from lookhear.engine.paged.request import PagedRequest, PagedSequence, Pooled
+from lookhear.engine.paged.request import PagedRequest, PagedSequence, PooledTokens
 from lookhear.engine.paged.rows import Rows
 from lookhear.engine.paged.warm_up import paged_requests, warm_up_mask
 from lookhear.engine.sampling.sampler import Sampler, SamplingRow
@@ -129,8 +129,10 @@ class PagedRunner:
                 f"expected at most {self._max_context} tokens of prompt and answer, got {size}"
                 f" ({len(request.tokens)} + {request.max_new_tokens})",
             )
-        assert request.tokens and (request.max_new_tokens > 0) is (request.pooled is Pooled.NONE)
-        digests, reads_all = self._digests_of(request), request.pooled is Pooled.ALL
+        assert request.tokens and (request.max_new_tokens > 0) is (
+            request.pooled is PooledTokens.NONE
+        )
+        digests, reads_all = self._digests_of(request), request.pooled is PooledTokens.ALL
         found = [] if reads_all else self._pool.match(digests, len(request.tokens))
         fresh = self._pool.allocate(-(-size // BLOCK_TOKENS) - len(found))
         if fresh is None:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from lookhear.engine.chat.prompt import ChatPrompt
 from lookhear.engine.core.adapting import Adapter
-from lookhear.engine.messages import Event, StartPooling
-from lookhear.engine.messages import Pooled as PooledEvent
-from lookhear.engine.paged.request import Pooled, PooledResult
+from lookhear.engine.messages import Event, Pooled, StartPooling
+from lookhear.engine.paged.request import PooledResult, PooledTokens
 from lookhear.engine.pooling.prompt import PoolingPrompter
 from lookhear.engine.pooling.vectors import Vectors, cosine, finished, max_similarity, probability
 
@@ -98,11 +97,11 @@ class PoolingJob:
         return self._message.settings.cache_salt.encode()
 
     @property
-    def pooled(self) -> Pooled:
+    def pooled(self) -> PooledTokens:
         """What is wanted of each prompt."""
         kind = self._message.settings.kind
         is_late = kind == "score" and self._reading.scoring is Scoring.MAX_SIMILARITY
-        return Pooled.ALL if is_late or kind == "tokens" else Pooled.LAST
+        return PooledTokens.ALL if is_late or kind == "tokens" else PooledTokens.LAST
 
     def begin(self) -> Unit:
         """The next one; it is under way."""
@@ -166,7 +165,7 @@ class PoolingJob:
 
     def _event(self, index: int, vectors: Vectors, reads: list[_Read]) -> Event:
         tokens, cached = sum(r.tokens for r in reads), sum(r.cached for r in reads)
-        return PooledEvent(self._message.session, index, vectors, tokens, cached)
+        return Pooled(self._message.session, index, vectors, tokens, cached)
 
 
 def _one(score: float) -> Vectors:

@@ -8,7 +8,7 @@ from lookhear.engine.chat.prompt import ChatPrompt
 from lookhear.engine.core.adapting import Adapter
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import Event
-from lookhear.engine.paged.request import PagedRequest, Pooled, PooledResult
+from lookhear.engine.paged.request import PagedRequest, PooledResult, PooledTokens
 
 
 class PooledPrompt:
@@ -21,7 +21,7 @@ class PooledPrompt:
         self,
         key: str,
         prompt: ChatPrompt,
-        pooled: Pooled,
+        pooled: PooledTokens,
         salt: bytes,
         on_result: Callable[[PooledResult, int], list[Event]],
         on_failure: Callable[[str, str], list[Event]],

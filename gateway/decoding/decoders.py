@@ -32,7 +32,7 @@ INLINE = 256 * 1024  # bytes that are handed over on the event loop: more would 
 
 
 class Decoders:
-    """At most `workers` jobs at once, shared between clients and requests as `Shares` says.
+    """At most `workers` jobs at once, shared between clients and requests as `SlotPolicy` says.
 
     Every method belongs to one event loop. threads: for what would hold that up. jobs: the module
     of what decoders can do.

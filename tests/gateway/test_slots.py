@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.gateway.slots import Claim, Shares, Slots, Ticket
+from lookhear.gateway.slots import Claim, SlotPolicy, Slots, Ticket
 
 SIZES = st.integers(1, 6)
 # Someone comes (client, request), or one of those who are there leaves.
@@ -20,20 +20,20 @@ MOVES = st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 2)),
 def test_no_limit_is_passed_and_no_slot_is_idle_without_need(
     total: int, per_client: int, per_request: int, moves: list[tuple[bool, int, int]]
 ) -> None:
-    shares = Shares(total, per_client, per_request)
+    policy = SlotPolicy(total, per_client, per_request)
     present: list[Ticket] = []
     for comes, client, request in moves:
         if comes or not present:
-            present.append(shares.ask(Claim(f"client {client}", f"request {request}")))
+            present.append(policy.ask(Claim(f"client {client}", f"request {request}")))
         else:
-            shares.leave(present.pop((client * 3 + request) % len(present)))
-        granted = shares.grant()
+            policy.leave(present.pop((client * 3 + request) % len(present)))
+        granted = policy.grant()
         assert all(ticket.holds for ticket in granted)
         holders = [ticket for ticket in present if ticket.holds]
         clients = Counter(ticket.claim.client for ticket in holders)
         requests = Counter(ticket.claim for ticket in holders)
-        assert shares.held == len(holders) <= total
-        assert shares.waiting == len(present) - len(holders)
+        assert policy.held == len(holders) <= total
+        assert policy.waiting == len(present) - len(holders)
         assert all(count <= per_client for count in clients.values())
         assert all(count <= per_request for count in requests.values())
         if len(holders) < total:
@@ -41,47 +41,47 @@ def test_no_limit_is_passed_and_no_slot_is_idle_without_need(
                 if not ticket.holds and requests[ticket.claim] == 0:
                     assert clients[ticket.claim.client] == per_client
     for ticket in present:
-        shares.leave(ticket)
-    assert shares.held == shares.waiting == 0 and shares.grant() == []
+        policy.leave(ticket)
+    assert policy.held == policy.waiting == 0 and policy.grant() == []
 
 
 @given(st.integers(2, 8), st.integers(1, 40))
 def test_one_client_leaves_a_slot_to_the_next(total: int, jobs: int) -> None:
     """Where a client may hold one less than all, as decoders are shared: another never waits."""
-    shares = Shares(total, total - 1, total - 1)
+    policy = SlotPolicy(total, total - 1, total - 1)
     for number in range(jobs):
-        shares.ask(Claim("greedy", f"request {number % 3}"))
-    shares.grant()
-    other = shares.ask(Claim("modest", "request"))
-    assert shares.grant() == [other]
+        policy.ask(Claim("greedy", f"request {number % 3}"))
+    policy.grant()
+    other = policy.ask(Claim("modest", "request"))
+    assert policy.grant() == [other]
 
 
 @given(st.integers(2, 8), st.integers(2, 40))
 def test_a_request_with_much_to_do_does_not_stop_another_of_its_client(
     per_client: int, jobs: int
 ) -> None:
-    shares = Shares(64, per_client, per_client)
+    policy = SlotPolicy(64, per_client, per_client)
     for _ in range(jobs):
-        shares.ask(Claim("client", "with much to do"))
-    shares.grant()
-    other = shares.ask(Claim("client", "with one thing"))
-    assert shares.grant() == [other]
+        policy.ask(Claim("client", "with much to do"))
+    policy.grant()
+    other = policy.ask(Claim("client", "with one thing"))
+    assert policy.grant() == [other]
 
 
 @given(st.integers(1, 4), st.lists(st.integers(0, 3), min_size=1, max_size=30))
 def test_everybody_gets_a_slot_though_others_keep_coming(total: int, first: list[int]) -> None:
     """Whenever one ends, two more of the busiest client come."""
-    shares = Shares(total, total, 1)
-    waiting = {shares.ask(Claim(f"client {c}", f"request {n}")) for n, c in enumerate(first)}
-    served: list[Ticket] = shares.grant()
+    policy = SlotPolicy(total, total, 1)
+    waiting = {policy.ask(Claim(f"client {c}", f"request {n}")) for n, c in enumerate(first)}
+    served: list[Ticket] = policy.grant()
     for number in range(10 * len(first) + 10):
         waiting -= set(served)
         if not waiting:
             return
         for more in range(2):
-            shares.ask(Claim("client 0", f"later {number} {more}"))
-        shares.leave(served.pop(0))
-        served += shares.grant()
+            policy.ask(Claim("client 0", f"later {number} {more}"))
+        policy.leave(served.pop(0))
+        served += policy.grant()
     raise AssertionError(f"{len(waiting)} still wait")
 
 

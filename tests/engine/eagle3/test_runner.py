@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lookhear.engine.core.request import Phase
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.paged import draft_model
-from lookhear.engine.paged.request import PagedRequest, Pooled
+from lookhear.engine.paged.request import PagedRequest, PooledTokens
 from lookhear.engine.sampling.params import SamplingParams
 from tests.engine.eagle3.heads import Headed, build_headed, request
 from tests.engine.recording import RecordedMemory, Recorder, make_opaque
@@ -92,7 +92,7 @@ def test_features_are_there_where_the_head_has_read_nothing(headed: Headed) -> N
     """Of a prefix that a request for vectors wrote, which is drafted for by nobody."""
     tokens = request("x", 70, 7).tokens
     runner = headed.runner()
-    pooled = request("v", tokens=tokens, max_new_tokens=0, pooled=Pooled.LAST)
+    pooled = request("v", tokens=tokens, max_new_tokens=0, pooled=PooledTokens.LAST)
     finish(runner, [runner.place(pooled)])
     asked = request("r", tokens=tokens)
     found = finish(runner, [runner.place(asked)])["r"]
@@ -112,7 +112,7 @@ def test_blocks_that_were_somebody_elses_are_read_anew(headed: Headed) -> None:
             runner.launch([(sequence, demand.known + demand.draft)])()
         runner.release(sequence)
         if seed % 2:
-            pooled = request(f"v{seed}", 60, 50 + seed, max_new_tokens=0, pooled=Pooled.LAST)
+            pooled = request(f"v{seed}", 60, 50 + seed, max_new_tokens=0, pooled=PooledTokens.LAST)
             finish(runner, [runner.place(pooled)])
             asked = request(f"r{seed}", 60, 50 + seed)
         headed.drafts.pop(asked.key, None)

@@ -21,7 +21,6 @@ from tests.engine.sampling.schemas import SCHEMAS, Schema, keeps_to
 from tools.random_checkpoints.qwen3 import write_qwen_tokenizer
 
 ADDED = {"tokens": ("<think>", "</think>", "</tool_call>", "[TOOL_CALLS]"), "": ()}
-EMPTY = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 @pytest.fixture(scope="module", params=list(ADDED), ids=["tags are tokens", "tags are spelt"])
