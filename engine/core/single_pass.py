@@ -27,7 +27,7 @@ A = TypeVar("A", bound=Asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows(Result):
+class RowsResult(Result):
     """rows: [n, of each], what was made of it."""
 
     rows: NDArray[np.float32]
@@ -56,10 +56,10 @@ class SinglePass(Generic[A]):
         """Of all of it."""
         self.rows, self.phase = rows, Phase.DONE
 
-    def result(self) -> Rows:
+    def result(self) -> RowsResult:
         """Only when it is done."""
         assert self.rows is not None
-        return Rows(
+        return RowsResult(
             key=self.key,
             tokens=(),
             logprobs=(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lookhear.engine.core.request import Cost, Result
-from lookhear.engine.core.single_pass import Rows
+from lookhear.engine.core.single_pass import RowsResult
 from lookhear.engine.diarisation.request import ChunkRequest
 from lookhear.engine.diarisation.speaker_cache import Chunking
 from lookhear.engine.diarisation.turns import SpeakerTurns
@@ -59,7 +59,7 @@ class FileDiarisation:
 
     def absorb(self, result: Result) -> list[Event]:
         """Who speaks in the chunk is known."""
-        assert isinstance(result, Rows)
+        assert isinstance(result, RowsResult)
         self._turns.add(result.rows)
         self._next = min(self._next + self._chunking.chunk, self._places)
         self._is_asked = False

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.core.request import Cost, Result
-from lookhear.engine.core.single_pass import Rows
+from lookhear.engine.core.single_pass import RowsResult
 from lookhear.engine.diarisation.request import ChunkRequest
 from lookhear.engine.diarisation.speaker_cache import Chunking
 from lookhear.engine.diarisation.turns import SpeakerTurns
@@ -105,7 +105,7 @@ class LiveDiarisation:
 
     def absorb(self, result: Result) -> list[Event]:
         """Who speaks in the chunk is known."""
-        assert isinstance(result, Rows)
+        assert isinstance(result, RowsResult)
         self._turns.add(result.rows)
         self._next = min(self._next + self._chunking.chunk, self._places)
         self._is_asked = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.desks import refused
 from lookhear.engine.core.request import Cost, Priority, Result
-from lookhear.engine.core.single_pass import Rows
+from lookhear.engine.core.single_pass import RowsResult
 from lookhear.engine.encoding.request import EncodingRequest
 from lookhear.engine.messages import (
     EncodeMedium,
@@ -43,7 +43,7 @@ class Encoding:
 
     def absorb(self, result: Result) -> list[Event]:
         """It is encoded."""
-        assert isinstance(result, Rows)
+        assert isinstance(result, RowsResult)
         self.is_done = True
         return [MediumEncoded(self._digest, result.rows)]
 

@@ -170,7 +170,7 @@ class WhisperModel:
         self_cache: SelfCache,
         cross_cache: CrossCache,
         audio_lengths: Tensor | None = None,
-        looks: Looks | None = None,
+        attended: AttentionWeights | None = None,
     ) -> Tensor:
         """One step: reads new tokens of several rows, each continuing its own cached text.
 
@@ -179,7 +179,7 @@ class WhisperModel:
         written after them. slots: [batch] of cross_cache. Padded queries write nothing, and their
         output means nothing.
         audio_lengths: [batch], looks at only so many encoder positions (default: all in the slot).
-        looks: to be filled with where heads look in the audio.
+        attended: to be filled with where heads look in the audio.
         Returns hidden [batch, queries, width].
         """
         dims, weights = self.dims, self.weights
@@ -204,8 +204,8 @@ class WhisperModel:
                 bias = cross_cache.bias
                 y = biased_cross_attention(q, audio, slots, audio_lengths, bias, scale=1.0)
             normed = layer.ffn.norm.add_(linear(y.flatten(2), layer.cross.out), x)
-            if looks is not None:
-                looks.add(index, q, audio, slots, audio_lengths)
+            if attended is not None:
+                attended.add(index, q, audio, slots, audio_lengths)
 
             normed = next_norm.add_(layer.ffn(normed), x)
         return normed
@@ -248,15 +248,15 @@ class WhisperModel:
         scratch = self.new_self_cache(batch, context=queries)
         rows = torch.arange(1, batch + 1, device=self.device)
         places = torch.arange(queries, device=self.device).expand(batch, queries)
-        looks = Looks(heads, positions)
+        attended = AttentionWeights(heads, positions)
         self.decode(
             tokens, places, rows, torch.zeros_like(rows), query_lengths, slots, scratch,
-            cross_cache, audio_lengths, looks,
+            cross_cache, audio_lengths, attended,
         )  # fmt: skip
-        return looks.weights()
+        return attended.weights()
 
 
-class Looks:
+class AttentionWeights:
     """Cross-attention weights of some heads, layer by layer. positions: the most encoder positions
     that are looked at; None: read back from the device."""
 

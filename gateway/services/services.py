@@ -13,9 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from starlette.requests import HTTPConnection
 
-from lookhear.engine.messages import (
-    ModelCard,
-)
+from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.checks.models import choose, with_names
 from lookhear.gateway.config import GatewayConfig

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import StopReason
-from lookhear.engine.core.single_pass import Rows
+from lookhear.engine.core.single_pass import RowsResult
 from lookhear.engine.diarisation.file import FileDiarisation
 from lookhear.engine.diarisation.live import LiveDiarisation
 from lookhear.engine.diarisation.request import ChunkRequest
@@ -42,11 +42,11 @@ def speech(seconds: float, seed: int = 0) -> NDArray[np.float32]:
     return (0.1 * loud * draw.standard_normal(count)).astype(np.float32)
 
 
-def scored(request: ChunkRequest) -> Rows:
+def scored(request: ChunkRequest) -> RowsResult:
     """A diariser: any deterministic function of all that it is given."""
     seed = hash((request.stretch.tobytes(), request.behind, request.chunk, request.frames))
     loud = np.random.default_rng(seed % 2**32).random((request.frames, 2), np.float32)
-    return Rows(
+    return RowsResult(
         key=request.key,
         tokens=(),
         logprobs=(),
