@@ -38,6 +38,20 @@ def serve_parser() -> argparse.ArgumentParser:
         "environment: --max-sessions is LOOKHEAR_MAX_SESSIONS. The command line counts before the "
         "environment, the environment before the file.",
     )
+    _add_serving(parser, gateway, engine)
+    _add_access(parser, gateway)
+    _add_limits(parser, gateway)
+    _add_connections(parser, gateway)
+    _add_turns(parser)
+    _add_media(parser, gateway)
+    _add_engine(parser, engine)
+    return parser
+
+
+def _add_serving(
+    parser: argparse.ArgumentParser, gateway: GatewayConfig, engine: EngineConfig
+) -> None:
+    """What is served, where, and what is said of it."""
     add = parser.add_argument
     add("positional_models", nargs="*", metavar="MODEL", help="the same as --model MODEL")
     add("--model", action="append", metavar="[NAME=]MODEL", dest="models", default=[AUTO_MODEL],
@@ -66,6 +80,9 @@ def serve_parser() -> argparse.ArgumentParser:
         help="send traces and metrics to this OpenTelemetry collector, over HTTP (default: what "
         "OTEL_EXPORTER_OTLP_ENDPOINT says, else none)")  # fmt: skip
 
+
+def _add_access(parser: argparse.ArgumentParser, gateway: GatewayConfig) -> None:
+    """Who may come in, and how connections are encrypted."""
     add = parser.add_argument_group("access").add_argument
     add("--api-key", action="append", default=[], metavar="KEY", dest="api_keys",
         help="clients must present it; repeatable; better in the environment: LOOKHEAR_API_KEY"
@@ -84,6 +101,9 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--ssl-certfile", type=Path, metavar="FILE", help="it and its key: read again on SIGHUP")
     add("--ssl-keyfile", type=Path, metavar="FILE")
 
+
+def _add_limits(parser: argparse.ArgumentParser, gateway: GatewayConfig) -> None:
+    """Of sessions and requests."""
     add = parser.add_argument_group("limits").add_argument
     _number(add, gateway, "--max-sessions", "N")
     _number(add, gateway, "--max-session-seconds", "S", "a session is closed after this; 0: never")
@@ -93,6 +113,9 @@ def serve_parser() -> argparse.ArgumentParser:
     _number(add, gateway, "--drain-seconds", "S",
         "for what is under way when SIGTERM comes; 0: none")  # fmt: skip
 
+
+def _add_connections(parser: argparse.ArgumentParser, gateway: GatewayConfig) -> None:
+    """Of what nobody has been served for yet."""
     doors = parser.add_argument_group("connections", "What anybody may hold without being served.")
     add = doors.add_argument
     _number(add, gateway, "--max-connections", "N",
@@ -117,12 +140,18 @@ def serve_parser() -> argparse.ArgumentParser:
     _number(add, gateway, "--max-unfinished-bytes", "N",
         "of all WebSocket messages together that have begun to come")  # fmt: skip
 
+
+def _add_turns(parser: argparse.ArgumentParser) -> None:
+    """Who hears that a turn is over."""
     add = parser.add_argument_group("turns").add_argument
     add("--turn-model", default="auto", metavar="auto|off|FILE",
         help="hears whether a turn of semantic_vad is over (Smart Turn v3, ONNX); auto: where "
         "onnxruntime is installed and the model is here or can be fetched; else silence ends "
         "turns (default: %(default)s)")  # fmt: skip
 
+
+def _add_media(parser: argparse.ArgumentParser, gateway: GatewayConfig) -> None:
+    """Files, pictures and addresses."""
     media = parser.add_argument_group(
         "media", "How files are decoded, and what messages may point at with URLs."
     )
@@ -153,6 +182,9 @@ def serve_parser() -> argparse.ArgumentParser:
     _number(add, gateway, "--video-fps", "N",
         "frames of a video looked at per second, if they are not too many")  # fmt: skip
 
+
+def _add_engine(parser: argparse.ArgumentParser, engine: EngineConfig) -> None:
+    """What an engine is told."""
     models = parser.add_argument_group("engine", "These apply to every model.")
     add = models.add_argument
     add("--device", default=engine.device, help="cpu, cuda, cuda:1, auto; several for --replicas: "
@@ -225,7 +257,6 @@ def serve_parser() -> argparse.ArgumentParser:
     add("--max-rows", type=int, default=engine.max_rows, metavar="N",
         help="turns decoded together in one step (0, the default: 16 on a CPU, 192 on a GPU of 40 "
         "GiB, a Whisper's 64, half as many on a smaller one)")  # fmt: skip
-    return parser
 
 
 def _number(
