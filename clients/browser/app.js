@@ -29,6 +29,7 @@ const MOST_THUMBNAILS = 100; // of frames that the server has not told of
 let audio = null; // {stop} of what is heard
 let source = null; // "microphone", "file", or null
 let attempt = null; // at hearing it: what belongs to an earlier one may still be opened, or end
+let reading = null; // the recording that is heard next, unless something else is chosen meanwhile
 const frames = new Map(); // thumbnails of sent frames, by timestamp
 const session = new Session();
 keepEnd($("transcript"), $("hint"));
@@ -179,6 +180,7 @@ session.addEventListener("failed", ({ detail }) => {
 // open(onPiece, onStart, onEnd) -> {stop}. onBegin(): it is heard from now on. onOpened(): what `open`
 // gave.
 async function start(kind, open, onBegin = () => {}, onOpened = () => {}) {
+  reading = null;
   await stopAudio();
   player.pause();
   showNotice("");
@@ -251,8 +253,9 @@ async function openFiles(files) {
 
 // Played as it is heard; of a video the frames are seen.
 async function openRecording(file) {
+  const mine = (reading = {});
   await activation();
-  const slow = setTimeout(() => showNotice(`Reading ${file.name} …`), 500);
+  const slow = setTimeout(() => reading === mine && showNotice(`Reading ${file.name} …`), 500);
   const recording = await player.open(file);
   const isWatched = recording.hasVideo && composer.sight.video;
   let sound = null;
@@ -260,12 +263,13 @@ async function openRecording(file) {
     sound = await decodeFile(file);
   } catch (error) {
     if (!recording.hasVideo) {
-      showNotice(error.message);
+      if (reading === mine) showNotice(error.message);
       return;
     }
   } finally {
     clearTimeout(slow);
   }
+  if (reading !== mine) return;
   if (isWatched) composer.setLive(false); // one thing is watched at a time
   const begin = () => {
     player.begin(recording, isWatched);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -55,6 +56,39 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def numbers(words: list[str]) -> list[int]:
     return [int(word.removeprefix("w")) for word in words]
+
+
+@pytest.mark.parametrize("chosen", ["another recording", "the microphone"])
+async def test_what_is_chosen_while_a_recording_is_read_stays(
+    page: Page, tmp_path: Path, chosen: str
+) -> None:
+    long = tmp_path / "long.opus"
+    shutil.copy(RECORDING, long)
+    # It takes as long to read as the test wants.
+    await page.js("""void (() => {
+        const read = File.prototype.arrayBuffer;
+        File.prototype.arrayBuffer = async function () {
+            const bytes = await read.call(this);
+            if (this.name === "long.opus") {
+                await new Promise((resolve) => (globalThis.release = resolve));
+                setTimeout(() => (globalThis.isRead = true), 500);
+            }
+            return bytes;
+        };
+    })()""")
+    await page.choose_files("#file", long)
+    await page.until("document.querySelector('#notice').innerText.includes('Reading long.opus')")
+    if chosen == "the microphone":
+        await page.click("#toggle")
+    else:
+        await page.choose_files("#file", RECORDING.with_name("hello.opus"))
+    await page.until("document.querySelector('#toggle').innerText == 'Stop'")
+    await page.js("void release()")
+    await page.until("globalThis.isRead")
+    assert "long.opus" not in await page.js("document.body.innerText")
+    assert await page.js("document.querySelector('#toggle').innerText") == "Stop"
+    await page.click("#toggle")
+    await page.until(IDLE)
 
 
 async def test_words_are_lit_in_their_order_while_they_are_spoken(page: Page) -> None:
