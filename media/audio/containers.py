@@ -69,7 +69,8 @@ def open_audio(file: BinaryIO) -> Iterator[AudioSource]:
             pass  # a codec that libsndfile lacks: FFmpeg's turn
         else:
             with sound:
-                if 0 < sound.frames < UNKNOWN_FRAMES:
+                is_mp3 = sound.subtype.startswith("MPEG")  # read in blocks it is damaged at each
+                if 0 < sound.frames < UNKNOWN_FRAMES and not is_mp3:
                     yield sndfile_source(sound, declared_s)
                     return
         file.seek(0)

@@ -42,6 +42,8 @@ def _file_pieces(file: str | os.PathLike[str] | bytes) -> Iterator[bytes]:
             file = read_medium(file)
     try:
         with soundfile.SoundFile(io.BytesIO(file) if isinstance(file, bytes) else file) as sound:
+            # Else it seeks behind every read, which damages an MP3: frames borrow bits from others.
+            sound.seekable = lambda: False
             wire = PcmConverter(sound.samplerate)
             frames = max(1, int(sound.samplerate * BLOCK_SECONDS))
             while len(block := sound.read(frames, dtype="float32", always_2d=True)):

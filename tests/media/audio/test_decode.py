@@ -75,6 +75,7 @@ RECIPES: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "wav": (partial(by_sndfile, "WAV", "PCM_16"), "wav", "pcm_16"),
     "wav24": (partial(by_sndfile, "WAV", "PCM_24"), "wav", "pcm_24"),
     "wavfloat": (partial(by_sndfile, "WAV", "FLOAT"), "wav", "float"),
+    "mp3 in wav": (partial(by_ffmpeg, "wav", "libmp3lame", 44100), "wav", "mp3float"),
     "flac": (partial(by_sndfile, "FLAC", "PCM_16"), "flac", "flac"),
     "vorbis": (partial(by_sndfile, "OGG", "VORBIS"), "ogg", "vorbis"),
     "opus": (partial(by_ffmpeg, "ogg", "libopus", 48000), "ogg", "opus"),
