@@ -43,6 +43,7 @@ from lookhear.engine.speech.earlier import (
 )
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer, Stretch, Tick
+from lookhear.engine.speech.segment_text import SegmentText
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.text.echo import is_echo
 from lookhear.engine.speech.text.evidence import Looks, num_heard, num_least, num_sure
@@ -98,8 +99,7 @@ class LiveTurn(Turn):
         self._tick_end = resume.start  # where the last tick's audio ended
         self._commit_end = resume.commit_end  # where the audio of the last committing tick ended
         self._hypothesis, self._looks = Hypothesis(), Looks()  # beyond the committed tokens
-        self._committed = list(resume.committed)  # tokens of the open segment
-        self._spelt = recognizer.decode_bytes(self._committed)  # their UTF-8
+        self._segment = SegmentText(recognizer, resume.committed, resume.doubted)
         self._closed = list(resume.closed)  # latest tokens of closed segments, for the prompt
 
     # --- input -----------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class LiveTurn(Turn):
         length = self._plan_end() - start
         if self._wants_whole() or heard > length:  # what was heard of more, before it was cut
             heard = 0
-        return self._recognizer.cost(start, length, len(self._committed), new, heard)
+        return self._recognizer.cost(start, length, len(self._segment.tokens), new, heard)
 
     def _wants_whole(self) -> bool:
         """Whether all of the segment is to be heard anew: it is over, or for its language alone."""
@@ -202,7 +202,7 @@ class LiveTurn(Turn):
             # Not copied: segments begin, and drop what was before them, only while no request runs.
             samples=self._audio.led(end - start),
             language=self._known_language() if before.segments else tried or language,
-            committed=tuple(self._committed),
+            committed=tuple(self._segment.tokens),
             draft=None if asks_language or tried or not self._config.draft else self._hypothesis,
             carried=() if self._is_alone else tuple(self._closed),
             languages=self._language.prior(),
@@ -258,15 +258,15 @@ class LiveTurn(Turn):
         become more."""
         if self.voiced_until - self.segment_start < self._config.stray and not self.is_urgent:
             return False
-        least = self._config.stray if self._committed else self._config.warm_up
+        least = self._config.stray if self._segment.tokens else self._config.warm_up
         least += max(self._commit_end, self.segment_start)
         is_over = not new.tokens and self.voiced_until > least
         spell, count = self._recognizer.token_bytes, len(stretch.samples)
-        most = num_sayable(self._spelt, new.tokens, count, spell)
+        most = num_sayable(self._segment.spelt, new.tokens, count, spell)
         if is_over or most < len(new.tokens) or stop is StopReason.REPETITION:
             return True
         said = stretch.before.segments[-1].tokens
-        return bool(new.tokens) and is_echo(said, [*self._committed, *new.tokens], spell)
+        return bool(new.tokens) and is_echo(said, [*self._segment.tokens, *new.tokens], spell)
 
     def _check_language(self, new: Hypothesis, tick: Tick) -> None:
         """A turn was heard by itself once more."""
@@ -284,7 +284,7 @@ class LiveTurn(Turn):
             return 0
         is_quiet = tick.end >= self.voiced_until + config.tail
         spell, stretch = self._recognizer.token_bytes, tick.stretch
-        most = num_sayable(self._spelt, new.tokens, len(stretch.samples), spell)
+        most = num_sayable(self._segment.spelt, new.tokens, len(stretch.samples), spell)
         return num_sure(new, self._looks, config, spell, end=tick.end, is_quiet=is_quiet, most=most)
 
     def _knows_language(self, new: Hypothesis, tick: Tick) -> bool:
@@ -327,8 +327,8 @@ class LiveTurn(Turn):
         events = self._commit(len(self._hypothesis.tokens))
         self._leave()
         carried = self._recognizer.max_carried
-        self._closed = (self._closed + self._committed)[-carried:] if carried else []
-        self._committed, self._spelt, self._hypothesis = [], b"", Hypothesis()
+        self._closed = (self._closed + self._segment.tokens)[-carried:] if carried else []
+        self._segment, self._hypothesis = SegmentText(self._recognizer), Hypothesis()
         self._looks.clear()
         self._text.end_segment()
         self._start_segment(self._tick_end)
@@ -341,7 +341,7 @@ class LiveTurn(Turn):
             return
         language, task = self._text.language, self._settings.task
         where = said_place(self.segment_start, self._tick_end, self.voiced_until, self._config)
-        said = SaidSegment(*where, list(self._committed), language, task)
+        said = SaidSegment(*where, self._segment.undoubted(language), language, task)
         if self._earlier.add(EarlierSegment.of(said, self._audio.samples[: said.end - said.begin])):
             self._said.append(said)
 
@@ -359,8 +359,7 @@ class LiveTurn(Turn):
         self._looks.commit(said.tokens, self._recognizer.token_bytes)
         self._language.say(said.logprobs)
         self._commit_end = self._tick_end
-        self._committed.extend(said.tokens)
-        self._spelt += self._recognizer.decode_bytes(said.tokens)
+        self._segment.add(said, self._config.doubt)
         return self._told(self._text.commit(said))
 
     def _told(self, said: list[TextCommitted]) -> list[Event]:
@@ -379,7 +378,8 @@ class LiveTurn(Turn):
             start=self.segment_start,
             voiced_until=min(self.voiced_until, self.segment_start),
             commit_end=self._commit_end,
-            committed=list(self._committed),
+            committed=list(self._segment.tokens),
+            doubted=list(self._segment.doubted),
             closed=list(self._closed),
             heard=dict(self._language.heard),
             language_checks=self._language.checks,

@@ -53,6 +53,9 @@ class LiveConfig:
     # A look at almost the same audio makes almost the same mistakes, and the more of them, the less
     # the model is sure. The last one holds for all tokens.
     evidence: tuple[Evidence, ...] = (Evidence(-math.inf, SAMPLE_RATE * 3 // 4),)
+    # Log-probability of a token below which its word, said all the same, does not stand in front of
+    # what follows.
+    doubt: float = math.log(0.3)
     # New audio during which a word must have had the same letters to be said for good, whatever
     # signs stood before it; 0: they matter for ever.
     letters: int = SAMPLE_RATE * 3 // 2

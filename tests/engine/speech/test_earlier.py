@@ -149,6 +149,25 @@ def test_what_was_said_before_is_forced_between_its_times() -> None:
     assert FIRST_STAMP + round((voiced - 0.8) / 0.02) not in run.requests[-1].end_tokens
 
 
+class Guessing(Speech):
+    """Is not sure of its second word."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        logprobs = tuple(-2.0 if token == self.first + 1 else -0.1 for token in result.tokens)
+        return replace(result, logprobs=logprobs)
+
+
+def test_what_was_a_guess_is_said_but_not_forced() -> None:
+    earlier = EarlierSpeech(LONGEST, KEPT, STEP)
+    first = Guessing([" a", " b", " c."], [(0.3, 0.7), (0.8, 1.2), (1.3, 1.7)])
+    assert take_turn(first, earlier, language="en").finish().text == "a b c."
+    second = Speech([" d"], [(0.3, 0.8)], first)
+    run = take_turn(second, earlier, language="en")
+    assert [t for t in run.requests[0].prefix if t < FIRST_STAMP] == [0, 2]
+    assert run.finish().text == "d"
+
+
 def test_a_sentence_that_goes_on_is_forced_in_one_piece() -> None:
     earlier = EarlierSpeech(LONGEST, KEPT, STEP)
     first = Speech([" a."], [(0.3, 0.7)])

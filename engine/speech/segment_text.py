@@ -1,0 +1,54 @@
+"""What was committed of the open segment, and what of it may stand in front of what follows. Pure.
+
+A model writes what it has written: a word that it did not understand, and guessed, it then hears
+wherever something sounds like it, and is sure of it. So later segments are heard behind the words
+alone that it was sure of when they were said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lookhear.engine.speech.recognizer import Recognizer
+from lookhear.engine.speech.text.agreement import is_boundary, is_punctuation
+from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
+
+
+class SegmentText:
+    """tokens: ids. spelt: their UTF-8. doubted: places of those that were improbable. It begins
+    with what was committed before, by an engine that is gone."""
+
+    def __init__(
+        self, recognizer: Recognizer, tokens: Iterable[int] = (), doubted: Iterable[int] = ()
+    ) -> None:
+        self._recognizer = recognizer
+        self.tokens, self.doubted = list(tokens), list(doubted)
+        self.spelt = recognizer.decode_bytes(self.tokens)
+
+    def add(self, said: Hypothesis, doubt: float) -> None:
+        """doubt: log-probability below which a token is in doubt."""
+        first = len(self.tokens)
+        self.doubted += [first + i for i, p in enumerate(said.logprobs) if p < doubt]
+        self.tokens.extend(said.tokens)
+        self.spelt += self._recognizer.decode_bytes(said.tokens)
+
+    def undoubted(self, language: str | None) -> list[int]:
+        """The tokens without those of words in doubt; signs stay, unless nothing else does.
+        language: ISO code (some have no spaces)."""
+        if not self.doubted:
+            return list(self.tokens)
+        tokens, spell = self.tokens, self._recognizer.token_bytes
+        unspaced, doubted = language in UNSPACED_LANGUAGES, set(self.doubted)
+        kept: list[int] = []
+        has_words = False
+        first = 0
+        for end in range(1, len(tokens) + 1):
+            if not is_boundary(tokens, end, spell, unspaced):
+                continue
+            is_sign = all(is_punctuation(spell(token)) for token in tokens[first:end])
+            if is_sign or doubted.isdisjoint(range(first, end)):
+                kept += tokens[first:end]
+                has_words = has_words or not is_sign
+            first = end
+        return kept if has_words else []

@@ -1,0 +1,74 @@
+"""What of a segment may stand in front of others."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lookhear.engine.speech.recognizer import Recognizer
+from lookhear.engine.speech.segment_text import SegmentText
+from lookhear.engine.speech.text.agreement import is_punctuation
+from lookhear.engine.speech.text.hypothesis import Hypothesis
+from tests.engine.speech.scripted import SpeltTokens
+
+WORDS = [" the", " P", "AM", " key", ".", " Log", "桜", "が"]
+RECOGNIZER = cast("Recognizer", SpeltTokens(WORDS))
+DOUBT = math.log(0.5)
+SURE, UNSURE = math.log(0.9), math.log(0.2)
+
+said = st.lists(
+    st.tuples(st.integers(0, len(WORDS) - 1), st.sampled_from([SURE, UNSURE])), max_size=12
+)
+
+
+def text(*parts: list[tuple[int, float]]) -> SegmentText:
+    segment = SegmentText(RECOGNIZER)
+    for part in parts:
+        segment.add(Hypothesis(tuple(t for t, _ in part), tuple(p for _, p in part)), DOUBT)
+    return segment
+
+
+@pytest.mark.parametrize(
+    ("tokens", "unsure", "language", "kept"),
+    [
+        ([0, 1, 2, 3, 4], [], "en", [0, 1, 2, 3, 4]),
+        ([0, 1, 2, 3, 4], [2], "en", [0, 3, 4]),  # the word whole
+        ([0, 1, 2, 3, 4], [1], "en", [0, 3, 4]),
+        ([0, 1, 2, 3, 4], [4], "en", [0, 1, 2, 3, 4]),  # a sign is none
+        ([0, 1, 2, 4, 5], [1, 4], "en", [0, 4]),
+        ([1, 2, 4], [1], "en", []),  # no word is left
+        ([6, 7], [1], "ja", [6]),
+        ([6, 7], [1], "en", []),
+    ],
+)
+def test_words_in_doubt_are_left_out(
+    tokens: list[int], unsure: list[int], language: str, kept: list[int]
+) -> None:
+    part = [(token, UNSURE if i in unsure else SURE) for i, token in enumerate(tokens)]
+    assert text(part).undoubted(language) == kept
+
+
+@given(said, said, st.sampled_from([None, "en", "ja"]))
+def test_it_is_the_same_however_it_was_committed_and_goes_on_elsewhere(
+    first: list[tuple[int, float]], rest: list[tuple[int, float]], language: str | None
+) -> None:
+    whole, parts = text(first + rest), text(first, rest)
+    assert whole.tokens == parts.tokens == [token for token, _ in first + rest]
+    assert whole.spelt == parts.spelt == b"".join(WORDS[t].encode() for t in whole.tokens)
+    assert whole.undoubted(language) == parts.undoubted(language)
+    told = SegmentText(RECOGNIZER, parts.tokens, parts.doubted)
+    assert told.undoubted(language) == parts.undoubted(language) and told.spelt == parts.spelt
+
+
+@given(said)
+def test_what_is_left_was_sure(part: list[tuple[int, float]]) -> None:
+    kept = text(part).undoubted("en")
+    sure = [t for t, p in part if p == SURE or is_punctuation(WORDS[t].encode())]
+    rest = iter(sure)
+    assert all(token in rest for token in kept), "in order, nothing else"
+    if all(p == SURE for _, p in part):
+        assert kept == [token for token, _ in part]
