@@ -9,8 +9,8 @@ from starlette.routing import Route
 from lookhear.gateway.chat.completions.dialect import Completions
 from lookhear.gateway.chat.dialect import Dialect
 from lookhear.gateway.chat.endpoint import answer
-from lookhear.gateway.chat.messages.dialect import Messages, TokenCounts
-from lookhear.gateway.chat.responses.dialect import Responses
+from lookhear.gateway.chat.messages.dialect import Messages, MessageTokens
+from lookhear.gateway.chat.responses.dialect import InputTokens, Responses
 from lookhear.gateway.chat.responses.kept import KeptResponses
 from lookhear.gateway.chat.responses.store import Store
 from lookhear.gateway.services.services import Services
@@ -20,11 +20,13 @@ def chat_routes(gateway: Services) -> list[Route]:
     """All of them, for the gateway that these are the services of."""
     # A response lives in one process; the next request for it may reach another.
     store = None if gateway.siblings.number else Store(gateway.clock)
+    responses = Responses(store, gateway.ids, gateway.now)
     dialects: dict[str, Dialect] = {
         "/v1/chat/completions": Completions(gateway.ids, gateway.now),
-        "/v1/responses": Responses(store, gateway.ids, gateway.now),
+        "/v1/responses": responses,
+        "/v1/responses/input_tokens": InputTokens(responses),
         "/v1/messages": Messages(gateway.ids),
-        "/v1/messages/count_tokens": TokenCounts(),
+        "/v1/messages/count_tokens": MessageTokens(),
     }
     kept = KeptResponses(store)
     return [

@@ -1,4 +1,4 @@
-"""OpenAI's Responses, `POST /v1/responses`."""
+"""OpenAI's Responses, `POST /v1/responses`, and the tokens of what is asked, `.../input_tokens`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lookhear.gateway.chat.responses.items import Item, bad_previous, parse_inpu
 from lookhear.gateway.chat.responses.parameters import FIELDS, Parameters, parse_parameters
 from lookhear.gateway.chat.responses.rendering import Reply, heading
 from lookhear.gateway.chat.responses.store import Store
+from lookhear.gateway.chat.token_count import counted
 from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.http.errors import ApiError
 
@@ -86,6 +87,18 @@ class Responses:
             return Reply(head, self._ids, self._now, store.complete, lambda: store.abandon(id))
 
         return reply
+
+
+class InputTokens:
+    """What is asked is the prompt of a response."""
+
+    def __init__(self, responses: Responses) -> None:
+        self._responses = responses
+
+    def parse(self, body: dict[str, Any], max_media: int, owner: str) -> Asked:
+        """Read a request; see `Dialect`."""
+        asked = self._responses.parse(body, max_media, owner)
+        return counted(asked, object="response.input_tokens")
 
 
 def _not_kept(param: str, expected: str, got: str) -> ApiError:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookhear.gateway.chat.messages.dialect import Messages, TokenCounts
+from lookhear.gateway.chat.messages.dialect import Messages, MessageTokens
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.telemetry.ids import Ids
 
@@ -38,7 +38,7 @@ def test_anything_is_a_question_or_a_refusal_that_names_its_place(
 ) -> None:
     body = {"max_tokens": 9, "messages": [{"role": "user", "content": "a"}], **fields}
     for asked in (body, {**body, "messages": messages}):
-        for dialect in (Messages(Ids()), TokenCounts()):
+        for dialect in (Messages(Ids()), MessageTokens()):
             try:
                 dialect.parse(asked, 4, "")
             except ApiError as error:

@@ -94,6 +94,21 @@ async def test_the_sdk_asks_about_a_picture_and_goes_on(sdk: AsyncOpenAI, seeing
     assert after.output_text == "picture 40x30, you said and"
 
 
+async def test_tokens_are_counted(sdk: AsyncOpenAI, seeing: Running) -> None:
+    first = await sdk.responses.create(model="gpt-5", input="what is it")
+    asked: Any = {"input": "and now", "previous_response_id": first.id, "instructions": "be short"}
+    counted = await sdk.responses.input_tokens.count(model="gpt-5", **asked)
+    *_, start = seeing.engine.chat.started
+    assert [message.role for message in start.messages] == ["system", "user", "assistant", "user"]
+    assert start.settings.max_tokens == 1
+    usage = (await sdk.responses.create(model="gpt-5", **asked)).usage
+    assert usage is not None and counted.input_tokens == usage.input_tokens
+    assert counted.object == "response.input_tokens"
+    wrong: Any = [{"type": "none"}]
+    with pytest.raises(openai.BadRequestError, match="input"):
+        await sdk.responses.input_tokens.count(model="gpt-5", input=wrong)
+
+
 async def test_the_sdks_stream_helper(sdk: AsyncOpenAI) -> None:
     """It checks more than `create` does, and puts the whole together itself."""
     kinds = []
