@@ -79,11 +79,12 @@ class Nursery:
         return True
 
     def _fork(self, number: int, descriptor: int) -> None:
+        own = os.getpid()
         pid = os.fork()
         if pid == 0:
             status = 1
             try:
-                _end_with_parent()
+                _end_with(own)
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 self._gateway.close()
@@ -108,10 +109,12 @@ class Nursery:
         self._gateway.sendall(MESSAGE.pack(kind, number, value))
 
 
-def _end_with_parent() -> None:
+def _end_with(parent: int) -> None:
     """Should somebody kill the nursery, its decoders shall not go on by themselves. Linux only."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it was killed before that could be asked for
+        os._exit(1)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -7,6 +7,7 @@ import gc
 import io
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -238,6 +239,7 @@ async def test_without_the_process_they_come_from_decoders_come_from_a_new_one()
             await task
         assert caught.value.status == 503
         assert await it.process() != first
+        await gone(first)
 
 
 @pytest.mark.parametrize("workers", [2, 3, 5])
@@ -256,6 +258,16 @@ async def test_no_long_job_stops_a_picture_of_the_same_client(workers: int) -> N
         assert it.decoders.waiting == len(long) - max(1, workers - 2)
         for task in long:
             task.cancel()
+
+
+async def test_who_was_forked_by_one_that_is_gone_ends_at_once() -> None:
+    """It may have its job already: that lies in its socket before it is born."""
+    code = "from lookhear.gateway.decoding import nursery; nursery._end_with(0); print('goes on')"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+    assert (process.returncode, said) == (1, b"")
 
 
 async def test_closing_ends_all() -> None:
