@@ -30,6 +30,7 @@ let audio = null; // {stop} of what is heard
 let source = null; // "microphone", "file", or null
 let attempt = null; // at hearing it: what belongs to an earlier one may still be opened, or end
 let reading = null; // the recording that is heard next, unless something else is chosen meanwhile
+let played = null; // {name, turns} of the one that is heard to its end, and how many there were before
 const frames = new Map(); // thumbnails of sent frames, by timestamp
 const session = new Session();
 keepEnd($("transcript"), $("hint"));
@@ -120,7 +121,10 @@ function showState() {
   $("toggle").disabled = !session.settings.speech || session.ending;
   $("open-file").disabled = !chooser.cards.length || session.ending;
   $("cancel").hidden = !session.active;
-  if (!source && !session.ending) atOnce.hide();
+  if (source || session.ending) return;
+  atOnce.hide();
+  if (played?.turns === transcript.turns.length) showNotice(`Nobody is heard in ${played.name}.`);
+  played = null;
 }
 
 function showExports() {
@@ -272,6 +276,7 @@ async function openRecording(file) {
   if (reading !== mine) return;
   if (isWatched) composer.setLive(false); // one thing is watched at a time
   const begin = () => {
+    if (sound) played = { name: file.name, turns: transcript.turns.length };
     player.begin(recording, isWatched);
     if (isWatched) session.setLive(true);
   };
@@ -305,7 +310,10 @@ async function activation() {
 // --- the page's elements ------------------------------------------------------------------------
 
 const onClick = (id, act) => $(id).addEventListener("click", act);
-onClick("toggle", () => (source ? end() : listen()));
+onClick("toggle", () => {
+  played = null;
+  return source ? end() : listen();
+});
 onClick("open-file", () => $("file").click());
 $("file").addEventListener("change", ({ target }) => {
   if (target.files.length) openFiles([...target.files]);

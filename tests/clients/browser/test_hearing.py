@@ -8,8 +8,10 @@ import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import pytest_asyncio
+import soundfile
 from PIL import Image
 
 from lookhear.engine.messages import StartAnswer, VideoPart
@@ -175,6 +177,18 @@ async def test_a_video_without_sound_is_seen(page: Page, clips: Path) -> None:
     await page.until("document.querySelectorAll('.seen canvas').length >= 2")
     assert "no sound" in await page.text("#notice")
     await page.until("document.querySelector('#player video').paused")
+
+
+async def test_a_recording_in_which_nobody_speaks(page: Page, tmp_path: Path) -> None:
+    silence = tmp_path / "silence.wav"
+    soundfile.write(silence, np.zeros(24_000, np.float32), 24_000)
+    await page.choose_files("#file", silence)
+    await page.until(
+        "document.querySelector('#notice').innerText.includes('Nobody is heard in silence.wav')"
+    )
+    await page.choose_files("#file", RECORDING)
+    await page.until(f"{IDLE} && {HEARD}")
+    assert "Nobody" not in await page.js("document.body.innerText")
 
 
 async def test_a_recording_that_is_dropped_before_the_first_click(page: Page) -> None:
