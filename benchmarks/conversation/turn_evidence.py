@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
-from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+from sklearn.linear_model import LogisticRegression
 
 from benchmarks.conversation.turn_ends import Prompt, prompts, quiet, told_language
 from benchmarks.in_process.simulation import Simulation
