@@ -172,6 +172,7 @@ session.addEventListener("cameraRefused", ({ detail }) => {
   showNotice(serverProblem(detail.error));
 });
 session.addEventListener("failed", ({ detail }) => {
+  played = null; // nobody knows who is heard in the rest
   showNotice(detail.why);
   if (detail.key) chooser.askForKey();
   transcript.giveUp();

@@ -95,7 +95,7 @@ class SaidSegment:
 
     begin, end: its audio in the turn, in samples. lead: samples of silence in front of it. voiced:
     where its speech ends, counted from the beginning of that silence. tokens: of its text, but
-    for what was in doubt. language, task: as in `TranscriptionSettings`.
+    for improbable words. language, task: as in `TranscriptionSettings`.
     """
 
     begin: int
@@ -113,8 +113,8 @@ class TurnState:
 
     start: where the open segment begins. voiced_until: of the audio before it. commit_end: where
     the audio ended in which words were committed last. All in samples from the turn's beginning.
-    committed, closed: tokens of the open segment; the latest before it. doubted: which of the open
-    segment's were improbable. text: all that was said so far (the engine leaves it out, whoever
+    committed, closed: tokens of the open segment; the latest before it. improbable: places of the
+    open segment's that were. text: all that was said so far (the engine leaves it out, whoever
     keeps the state has it). language: settled, or None.
     heard: log-probability of each language by the last tick. language_checks: how often it was
     asked for alone. num_tokens: committed in all. unfinished: bytes of a character that is not
@@ -128,7 +128,7 @@ class TurnState:
     voiced_until: int = 0
     commit_end: int = 0
     committed: list[int] = field(default_factory=list)
-    doubted: list[int] = field(default_factory=list)
+    improbable: list[int] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
     text: str = ""
     language: str | None = None

@@ -99,7 +99,7 @@ class LiveTurn(Turn):
         self._tick_end = resume.start  # where the last tick's audio ended
         self._commit_end = resume.commit_end  # where the audio of the last committing tick ended
         self._hypothesis, self._looks = Hypothesis(), Looks()  # beyond the committed tokens
-        self._segment = SegmentText(recognizer, resume.committed, resume.doubted)
+        self._segment = SegmentText(recognizer, resume.committed, resume.improbable)
         self._closed = list(resume.closed)  # latest tokens of closed segments, for the prompt
 
     # --- input -----------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ class LiveTurn(Turn):
             return
         language, task = self._text.language, self._settings.task
         where = said_place(self.segment_start, self._tick_end, self.voiced_until, self._config)
-        said = SaidSegment(*where, self._segment.undoubted(language), language, task)
+        said = SaidSegment(*where, self._segment.probable(language), language, task)
         if self._earlier.add(EarlierSegment.of(said, self._audio.samples[: said.end - said.begin])):
             self._said.append(said)
 
@@ -359,7 +359,7 @@ class LiveTurn(Turn):
         self._looks.commit(said.tokens, self._recognizer.token_bytes)
         self._language.say(said.logprobs)
         self._commit_end = self._tick_end
-        self._segment.add(said, self._config.doubt)
+        self._segment.add(said, self._config.improbable)
         return self._told(self._text.commit(said))
 
     def _told(self, said: list[TextCommitted]) -> list[Event]:
@@ -379,7 +379,7 @@ class LiveTurn(Turn):
             voiced_until=min(self.voiced_until, self.segment_start),
             commit_end=self._commit_end,
             committed=list(self._segment.tokens),
-            doubted=list(self._segment.doubted),
+            improbable=list(self._segment.improbable),
             closed=list(self._closed),
             heard=dict(self._language.heard),
             language_checks=self._language.checks,

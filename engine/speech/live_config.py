@@ -55,7 +55,7 @@ class LiveConfig:
     evidence: tuple[Evidence, ...] = (Evidence(-math.inf, SAMPLE_RATE * 3 // 4),)
     # Log-probability of a token below which its word, said all the same, does not stand in front of
     # what follows.
-    doubt: float = math.log(0.3)
+    improbable: float = math.log(0.3)
     # New audio during which a word must have had the same letters to be said for good, whatever
     # signs stood before it; 0: they matter for ever.
     letters: int = SAMPLE_RATE * 3 // 2

@@ -16,30 +16,30 @@ from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
 
 class SegmentText:
-    """tokens: ids. spelt: their UTF-8. doubted: places of those that were improbable. It begins
+    """tokens: ids. spelt: their UTF-8. improbable: places of those that were. It begins
     with what was committed before, by an engine that is gone."""
 
     def __init__(
-        self, recognizer: Recognizer, tokens: Iterable[int] = (), doubted: Iterable[int] = ()
+        self, recognizer: Recognizer, tokens: Iterable[int] = (), improbable: Iterable[int] = ()
     ) -> None:
         self._recognizer = recognizer
-        self.tokens, self.doubted = list(tokens), list(doubted)
+        self.tokens, self.improbable = list(tokens), list(improbable)
         self.spelt = recognizer.decode_bytes(self.tokens)
 
-    def add(self, said: Hypothesis, doubt: float) -> None:
-        """doubt: log-probability below which a token is in doubt."""
+    def add(self, said: Hypothesis, least: float) -> None:
+        """least: log-probability below which a token is improbable."""
         first = len(self.tokens)
-        self.doubted += [first + i for i, p in enumerate(said.logprobs) if p < doubt]
+        self.improbable += [first + i for i, p in enumerate(said.logprobs) if p < least]
         self.tokens.extend(said.tokens)
         self.spelt += self._recognizer.decode_bytes(said.tokens)
 
-    def undoubted(self, language: str | None) -> list[int]:
-        """The tokens without those of words in doubt; signs stay, unless nothing else does.
-        language: ISO code (some have no spaces)."""
-        if not self.doubted:
+    def probable(self, language: str | None) -> list[int]:
+        """The tokens of words that have no improbable one, and the signs, unless nothing else is
+        left. language: ISO code (some have no spaces)."""
+        if not self.improbable:
             return list(self.tokens)
         tokens, spell = self.tokens, self._recognizer.token_bytes
-        unspaced, doubted = language in UNSPACED_LANGUAGES, set(self.doubted)
+        unspaced, improbable = language in UNSPACED_LANGUAGES, set(self.improbable)
         kept: list[int] = []
         has_words = False
         first = 0
@@ -47,7 +47,7 @@ class SegmentText:
             if not is_boundary(tokens, end, spell, unspaced):
                 continue
             is_sign = all(is_punctuation(spell(token)) for token in tokens[first:end])
-            if is_sign or doubted.isdisjoint(range(first, end)):
+            if is_sign or improbable.isdisjoint(range(first, end)):
                 kept += tokens[first:end]
                 has_words = has_words or not is_sign
             first = end

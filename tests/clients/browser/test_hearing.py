@@ -191,6 +191,23 @@ async def test_a_recording_in_which_nobody_speaks(page: Page, tmp_path: Path) ->
     assert "Nobody" not in await page.js("document.body.innerText")
 
 
+async def test_nobody_is_missed_in_a_recording_that_was_not_heard(
+    browser: Browser, tmp_path: Path
+) -> None:
+    silence = tmp_path / "silence.wav"
+    soundfile.write(silence, np.zeros(24_000 * 60, np.float32), 24_000)
+    async with running() as gateway, browser.page(gateway.http) as page:
+        await page.until(READY)
+        await page.choose_files("#file", silence)
+        await page.until("!document.querySelector('#at-once').hidden")
+        await gateway.stop()
+        keys = GatewayConfig(port=gateway.port, api_keys=("sesame",))
+        async with running(keys, port=gateway.port):
+            await page.until("document.activeElement.id == 'key'")
+            await page.until("document.querySelector('#toggle').innerText == 'Start listening'")
+            assert "Nobody" not in await page.text("#notice")
+
+
 async def test_a_recording_that_is_dropped_before_the_first_click(page: Page) -> None:
     await page.js("""void Object.defineProperty(navigator, "userActivation",
         { value: { hasBeenActive: false } })""")

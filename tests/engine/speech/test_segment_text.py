@@ -17,7 +17,7 @@ from tests.engine.speech.scripted import SpeltTokens
 
 WORDS = [" the", " P", "AM", " key", ".", " Log", "桜", "が"]
 RECOGNIZER = cast("Recognizer", SpeltTokens(WORDS))
-DOUBT = math.log(0.5)
+LEAST = math.log(0.5)
 SURE, UNSURE = math.log(0.9), math.log(0.2)
 
 said = st.lists(
@@ -28,7 +28,7 @@ said = st.lists(
 def text(*parts: list[tuple[int, float]]) -> SegmentText:
     segment = SegmentText(RECOGNIZER)
     for part in parts:
-        segment.add(Hypothesis(tuple(t for t, _ in part), tuple(p for _, p in part)), DOUBT)
+        segment.add(Hypothesis(tuple(t for t, _ in part), tuple(p for _, p in part)), LEAST)
     return segment
 
 
@@ -45,11 +45,11 @@ def text(*parts: list[tuple[int, float]]) -> SegmentText:
         ([6, 7], [1], "en", []),
     ],
 )
-def test_words_in_doubt_are_left_out(
+def test_improbable_words_are_left_out(
     tokens: list[int], unsure: list[int], language: str, kept: list[int]
 ) -> None:
     part = [(token, UNSURE if i in unsure else SURE) for i, token in enumerate(tokens)]
-    assert text(part).undoubted(language) == kept
+    assert text(part).probable(language) == kept
 
 
 @given(said, said, st.sampled_from([None, "en", "ja"]))
@@ -59,14 +59,14 @@ def test_it_is_the_same_however_it_was_committed_and_goes_on_elsewhere(
     whole, parts = text(first + rest), text(first, rest)
     assert whole.tokens == parts.tokens == [token for token, _ in first + rest]
     assert whole.spelt == parts.spelt == b"".join(WORDS[t].encode() for t in whole.tokens)
-    assert whole.undoubted(language) == parts.undoubted(language)
-    told = SegmentText(RECOGNIZER, parts.tokens, parts.doubted)
-    assert told.undoubted(language) == parts.undoubted(language) and told.spelt == parts.spelt
+    assert whole.probable(language) == parts.probable(language)
+    told = SegmentText(RECOGNIZER, parts.tokens, parts.improbable)
+    assert told.probable(language) == parts.probable(language) and told.spelt == parts.spelt
 
 
 @given(said)
 def test_what_is_left_was_sure(part: list[tuple[int, float]]) -> None:
-    kept = text(part).undoubted("en")
+    kept = text(part).probable("en")
     sure = [t for t, p in part if p == SURE or is_punctuation(WORDS[t].encode())]
     rest = iter(sure)
     assert all(token in rest for token in kept), "in order, nothing else"

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.fake_engine import transcript
 from tests.gateway.realtime.deepgram.flux import FORMAT, check, check_order, ended, kinds
-from tests.gateway.running import PATIENCE, Running, running, tone
+from tests.gateway.realtime.deepgram.sockets import all_of, opened
+from tests.gateway.running import Running, running, tone
 
 KEYS = GatewayConfig(port=0, api_keys=("secret",))
 RATE = 16_000
 
 
 def listening(gateway: Running, query: str = FORMAT, **options: Any) -> connect:
-    url = f"ws://127.0.0.1:{gateway.port}/v2/listen?{query}"
-    return connect(url, proxy=None, open_timeout=PATIENCE, ping_interval=None, **options)
-
-
-async def all_of(socket: Any) -> list[dict[str, Any]]:
-    """Every frame until the socket closes."""
-    frames = []
-    with pytest.raises(ConnectionClosed):
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                frames.append(check(json.loads(await socket.recv())))
-    return frames
+    return opened(gateway, "/v2/listen", query, **options)
 
 
 @pytest.mark.parametrize("end", ['{"type": "CloseStream"}', b""])
@@ -43,7 +32,7 @@ async def test_a_stream_is_heard_to_its_end(end: str | bytes) -> None:
             await socket.send('{"type": "ForceEndTurn"}')
             await socket.send(tone(0.25, RATE))
             await socket.send(end)
-            frames = await all_of(socket)
+            frames = await all_of(socket, check)
         assert socket.close_code == 1000
         first, last = ended(frames)
         assert (first["transcript"], last["transcript"]) == (transcript(8000), transcript(4000))
@@ -72,7 +61,7 @@ async def test_the_key_comes_as_their_clients_send_it() -> None:
         told = {"authorization": "Token secret"}
         async with listening(gateway, additional_headers=told) as socket:
             await socket.send('{"type": "CloseStream"}')
-            assert kinds(await all_of(socket)) == ["Connected"]
+            assert kinds(await all_of(socket, check)) == ["Connected"]
         with pytest.raises(InvalidStatus) as raised:
             async with listening(gateway):
                 pass
@@ -83,7 +72,7 @@ async def test_a_page_is_told_inside_since_it_sees_nothing_of_a_handshake() -> N
     async with running(KEYS) as gateway:
         wrong = [Subprotocol("token"), Subprotocol("wrong")]
         async with listening(gateway, subprotocols=wrong) as socket:
-            [error] = await all_of(socket)
+            [error] = await all_of(socket, check)
         assert (error["type"], error["code"]) == ("Error", "INVALID_API_KEY")
         assert socket.close_code == 1008
 
@@ -92,6 +81,6 @@ async def test_who_says_nothing_for_too_long_is_closed_with_their_code() -> None
     async with running(GatewayConfig(port=0, idle_seconds=0.1)) as gateway:
         async with listening(gateway) as socket:
             await socket.send('{"type": "KeepAlive"}')
-            _, error = await all_of(socket)
+            _, error = await all_of(socket, check)
         assert error["code"] == "SESSION_IDLE"
         assert socket.close_code == 1011 and "NET-0001" in (socket.close_reason or "")

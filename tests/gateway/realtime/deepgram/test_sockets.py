@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
 from starlette.datastructures import Headers
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.deepgram.frames import check, text_of
 from tests.gateway.fake_engine import transcript
 from tests.gateway.realtime.deepgram.listening import FORMAT
-from tests.gateway.running import PATIENCE, Running, running, tone
+from tests.gateway.realtime.deepgram.sockets import all_of, opened
+from tests.gateway.running import Running, running, tone
 
 KEYS = GatewayConfig(port=0, api_keys=("secret",))
 RATE = 16_000
 
 
 def listening(gateway: Running, query: str = FORMAT, **options: Any) -> connect:
-    url = f"ws://127.0.0.1:{gateway.port}/v1/listen?{query}"
-    return connect(url, proxy=None, open_timeout=PATIENCE, ping_interval=None, **options)
+    return opened(gateway, "/v1/listen", query, **options)
 
 
 async def refused(gateway: Running, query: str = FORMAT, **options: Any) -> tuple[int, Any, Any]:
@@ -36,16 +35,6 @@ async def refused(gateway: Running, query: str = FORMAT, **options: Any) -> tupl
     return response.status_code, json.loads(response.body), response.headers
 
 
-async def all_of(socket: Any) -> list[dict[str, Any]]:
-    """Every frame until the socket closes."""
-    frames = []
-    with pytest.raises(ConnectionClosed):
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                frames.append(check(json.loads(await socket.recv())))
-    return frames
-
-
 @pytest.mark.parametrize("end", ['{"type": "CloseStream"}', b""])
 async def test_a_stream_is_heard_to_its_end(end: str | bytes) -> None:
     async with running() as gateway:
@@ -55,7 +44,7 @@ async def test_a_stream_is_heard_to_its_end(end: str | bytes) -> None:
             await socket.send('{"type": "KeepAlive"}')
             await socket.send(tone(0.25, RATE))
             await socket.send(end)
-            first, last, metadata = await all_of(socket)
+            first, last, metadata = await all_of(socket, check)
         assert socket.close_code == 1000
         assert text_of(first) == transcript(8000) and first["from_finalize"]
         assert text_of(last) == transcript(4000) and last["speech_final"]
@@ -90,7 +79,7 @@ async def test_the_key_comes_as_their_clients_send_it(options: dict[str, Any]) -
             offered = options.get("subprotocols")
             assert socket.subprotocol == (offered[0] if offered else None)
             await socket.send('{"type": "CloseStream"}')
-            assert len(await all_of(socket)) == 1
+            assert len(await all_of(socket, check)) == 1
 
 
 async def test_who_has_no_key_is_told_so_in_their_words() -> None:
@@ -104,7 +93,7 @@ async def test_a_page_is_told_inside_since_it_sees_nothing_of_a_handshake() -> N
     async with running(KEYS) as gateway:
         wrong = [Subprotocol("token"), Subprotocol("wrong")]
         async with listening(gateway, subprotocols=wrong) as socket:
-            [error] = await all_of(socket)
+            [error] = await all_of(socket, check)
         assert socket.subprotocol == "token"
         assert error["variant"] == "invalid_api_key" and socket.close_code == 1008
 
@@ -123,7 +112,7 @@ async def test_their_names_of_models_stand_for_the_first_that_hears() -> None:
         async with listening(gateway, f"{FORMAT}&model=nova-3") as socket:
             await socket.send(tone(0.5, RATE))
             await socket.send('{"type": "CloseStream"}')
-            final, _ = await all_of(socket)
+            final, _ = await all_of(socket, check)
         assert final["metadata"]["model_info"]["name"] == "fake/whisper"
 
 
@@ -139,7 +128,7 @@ async def test_who_says_nothing_for_too_long_is_closed_with_their_code() -> None
     async with running(GatewayConfig(port=0, idle_seconds=0.1)) as gateway:
         async with listening(gateway) as socket:
             await socket.send('{"type": "KeepAlive"}')
-            [error] = await all_of(socket)
+            [error] = await all_of(socket, check)
         assert error["variant"] == "session_idle"
         assert socket.close_code == 1011 and "NET-0001" in (socket.close_reason or "")
 
