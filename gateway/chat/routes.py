@@ -20,13 +20,13 @@ def chat_routes(gateway: Services) -> list[Route]:
     """All of them, for the gateway that these are the services of."""
     # A response lives in one process; the next request for it may reach another.
     store = None if gateway.siblings.number else Store(gateway.clock)
-    responses = Responses(store, gateway.ids, gateway.now)
+    responses, messages = Responses(store, gateway.ids, gateway.now), Messages(gateway.ids)
     dialects: dict[str, Dialect] = {
         "/v1/chat/completions": Completions(gateway.ids, gateway.now),
         "/v1/responses": responses,
         "/v1/responses/input_tokens": InputTokens(responses),
-        "/v1/messages": Messages(gateway.ids),
-        "/v1/messages/count_tokens": MessageTokens(),
+        "/v1/messages": messages,
+        "/v1/messages/count_tokens": MessageTokens(messages),
     }
     kept = KeptResponses(store)
     return [

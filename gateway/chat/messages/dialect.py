@@ -21,7 +21,11 @@ class Messages:
 
     def parse(self, body: dict[str, Any], max_media: int, owner: str) -> Asked:
         """Read a request; see `Dialect`. Nothing is kept, so nobody owns anything."""
-        asked = parse_parameters(body)
+        return self.read(body, max_media)
+
+    def read(self, body: dict[str, Any], max_media: int, *, counts: bool = False) -> Asked:
+        """See `parse`, and `parse_parameters`."""
+        asked = parse_parameters(body, counts=counts)
         return Asked(
             lines=parse_conversation(body.get("system"), body.get("messages"), max_media),
             model=asked.model,
@@ -36,16 +40,9 @@ class Messages:
 class MessageTokens:
     """What is asked is the prompt of a message."""
 
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+
     def parse(self, body: dict[str, Any], max_media: int, owner: str) -> Asked:
         """Read a request; see `Dialect`."""
-        asked = parse_parameters(body, counts=True)
-        return counted(
-            Asked(
-                lines=parse_conversation(body.get("system"), body.get("messages"), max_media),
-                model=asked.model,
-                settings=asked.settings(),
-                reply=partial(Reply, ids=str),
-                fields=FIELDS,
-                ignored=asked.ignored,
-            )
-        )
+        return counted(self._messages.read(body, max_media, counts=True))

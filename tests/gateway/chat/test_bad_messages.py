@@ -38,7 +38,8 @@ def test_anything_is_a_question_or_a_refusal_that_names_its_place(
 ) -> None:
     body = {"max_tokens": 9, "messages": [{"role": "user", "content": "a"}], **fields}
     for asked in (body, {**body, "messages": messages}):
-        for dialect in (Messages(Ids()), MessageTokens()):
+        whole = Messages(Ids())
+        for dialect in (whole, MessageTokens(whole)):
             try:
                 dialect.parse(asked, 4, "")
             except ApiError as error:
