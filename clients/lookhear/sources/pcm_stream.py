@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-
-import numpy as np
 
 from lookhear.errors import SourceError
 from lookhear.sources.files import media_type
-from lookhear.sources.pcm import RATE, SAMPLE_BYTES, WIDTHS, PcmConverter, from_whole, mixed
+from lookhear.sources.pcm import RATE, SAMPLE_BYTES, WIDTHS
+from lookhear.sources.raw import RawConverter, RawFormat
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE  # format tags of WAV
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # what a writer says that cannot seek back
 _MAX_HEADER = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Format:
-    """width: bytes of a sample."""
-
-    rate: int
-    channels: int
-    width: int
-    is_float: bool = False
 
 
 class _Reader:
@@ -71,34 +59,22 @@ async def read_stream(blocks: AsyncIterator[bytes], rate: int | None) -> AsyncIt
                 f"stdin: expected WAV or bare 16-bit PCM, got {kind}. A file goes to `lookhear "
                 "transcribe FILE`, a stream through `ffmpeg -i - -f wav -`"
             )
-        form, size = _Format(RATE if rate is None else rate, 1, SAMPLE_BYTES), None
-    wire = PcmConverter(form.rate)
-    width = form.width * form.channels
-    carry = b""
+        form, size = RawFormat(RATE if rate is None else rate, SAMPLE_BYTES, 1), None
+    converter = RawConverter(form)
     async for block in reader.rest():
         if size is not None:
             block, size = block[:size], size - len(block[:size])
-        data = carry + block
-        whole = len(data) - len(data) % width
-        data, carry = data[:whole], data[whole:]
-        if piece := _convert(data, form, wire):
+        if piece := converter.feed(block):
             yield piece
         if size == 0:
             break
-    yield wire.pcm(b"", last=True)
+    yield converter.feed(b"", last=True)
 
 
-def _convert(data: bytes, form: _Format, wire: PcmConverter) -> bytes:
-    if form == _Format(form.rate, 1, SAMPLE_BYTES):
-        return wire.pcm(data)
-    samples = np.frombuffer(data, "<f4") if form.is_float else from_whole(data, form.width)
-    return wire.samples(mixed(samples.reshape(-1, form.channels)))
-
-
-async def _header(reader: _Reader) -> tuple[_Format, int | None]:
+async def _header(reader: _Reader) -> tuple[RawFormat, int | None]:
     """Up to the first sample: the format, and the bytes that follow, None for all of them."""
     await reader.take(12)
-    form: _Format | None = None
+    form: RawFormat | None = None
     while True:
         name, size = struct.unpack("<4sI", await reader.take(8))
         if name == b"data":
@@ -112,7 +88,7 @@ async def _header(reader: _Reader) -> tuple[_Format, int | None]:
             form = _format(chunk)
 
 
-def _format(chunk: bytes) -> _Format:
+def _format(chunk: bytes) -> RawFormat:
     if len(chunk) < 16:
         raise SourceError("stdin: the WAV header is cut off")
     tag, channels, rate, _, _, bits = struct.unpack("<HHIIHH", chunk[:16])
@@ -125,4 +101,4 @@ def _format(chunk: bytes) -> _Format:
             f"stdin: expected a WAV of PCM or 32-bit float samples, got format {tag} with {bits} "
             f"bits and {channels} channels; ffmpeg's `-acodec pcm_s16le` makes one"
         )
-    return _Format(rate, channels, width, is_float)
+    return RawFormat(rate, width, channels, is_float)

@@ -22,8 +22,9 @@ from lookhear.client import AsyncClient
 from lookhear.errors import LookhearError, ServerError, UsageError
 from lookhear.live.events import Reconnecting, TextDelta, TurnCompleted, TurnFailed
 from lookhear.results import Model
+from lookhear.sources.raw import RawConverter
 from lookhear.transport.retry import Retry
-from lookhear.wyoming.events import MAX_LINE, BadEvent, Incoming, RawConverter, read_event
+from lookhear.wyoming.events import MAX_LINE, BadEvent, Incoming, read_event
 
 PROGRAM = "lookhear"
 MADE_BY = Attribution(name="the lookhear authors", url="https://pypi.org/project/lookhear/")

@@ -1,5 +1,4 @@
-"""Events of the Wyoming protocol as they come: a line of JSON, more JSON, a payload; and raw audio
-of any common format -> what goes to the server."""
+"""Events of the Wyoming protocol as they come: a line of JSON, more JSON, a payload."""
 
 from __future__ import annotations
 
@@ -9,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lookhear.errors import LookhearError
-from lookhear.sources.pcm import WIDTHS, PcmConverter, from_whole, mixed
+from lookhear.sources.pcm import WIDTHS
+from lookhear.sources.raw import RawFormat
 
 MAX_LINE = 64 * 1024  # bytes, as of all limits here: of the first line
 MAX_DATA = 1 << 20  # of the JSON behind it
@@ -57,38 +57,6 @@ class Incoming:
             span = f"a whole number from {among.start} to {among.stop - 1}"
             raise BadEvent(f"{self.type}: {name}: expected {span}, got {_shown(value)}")
         return value
-
-
-@dataclass(frozen=True, slots=True)
-class RawFormat:
-    """rate: samples per second of each channel. width: bytes of a sample."""
-
-    rate: int
-    width: int
-    channels: int
-
-    def __str__(self) -> str:
-        return f"{self.rate} Hz, {self.width} bytes, {self.channels} channels"
-
-
-class RawConverter:
-    """Raw audio of one format, split anywhere -> mono 16-bit PCM at 24 kHz."""
-
-    def __init__(self, format: RawFormat) -> None:
-        self.format = format
-        self._wire = PcmConverter(format.rate)
-        self._carry = b""
-
-    def feed(self, data: bytes, *, last: bool = False) -> bytes:
-        """last: nothing follows; what is no whole sample of all channels is dropped."""
-        size = self.format.width * self.format.channels
-        data = self._carry + data
-        whole = len(data) - len(data) % size
-        data, self._carry = data[:whole], data[whole:]
-        if (self.format.width, self.format.channels) == (2, 1):
-            return self._wire.pcm(data, last)
-        samples = from_whole(data, self.format.width).reshape(-1, self.format.channels)
-        return self._wire.samples(mixed(samples), last)
 
 
 async def read_event(reader: asyncio.StreamReader) -> Incoming | None:

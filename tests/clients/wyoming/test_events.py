@@ -1,14 +1,11 @@
-"""Events of the Wyoming protocol as they come, and raw audio of any common format."""
+"""Events of the Wyoming protocol as they come."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lookhear.wyoming.events import (
     MAX_DATA,
@@ -16,8 +13,6 @@ from lookhear.wyoming.events import (
     MAX_PAYLOAD,
     BadEvent,
     Incoming,
-    RawConverter,
-    RawFormat,
     read_event,
 )
 
@@ -70,30 +65,3 @@ def test_a_format_that_cannot_be_is_refused_by_name(field: str, value: object) -
     data = {"rate": 16_000, "width": 2, "channels": 1, field: value}
     with pytest.raises(BadEvent, match=f"^audio-start: {field}: expected a whole number from"):
         Incoming("audio-start", data, b"").format()
-
-
-def encoded(samples: np.ndarray[tuple[int], np.dtype[np.float64]], width: int) -> bytes:
-    whole = np.rint(samples * 2.0 ** (8 * width - 1)).astype(np.int64)
-    if width == 1:
-        return (whole + 128).astype(np.uint8).tobytes()
-    return b"".join(int(value).to_bytes(width, "little", signed=True) for value in whole)
-
-
-@pytest.mark.parametrize("width", [1, 2, 3, 4])
-@pytest.mark.parametrize("channels", [1, 2, 3])
-def test_every_format_is_the_same_sound(width: int, channels: int) -> None:
-    tone = 0.5 * np.sin(np.arange(4800) / 8)
-    data = encoded(np.repeat(tone, channels), width)
-    heard = np.frombuffer(RawConverter(RawFormat(24_000, width, channels)).feed(data), "<i2")
-    assert len(heard) == len(tone)
-    assert np.abs(heard / 32768 - tone).max() <= (0.005 if width == 1 else 1 / 32768)
-
-
-@given(st.lists(st.integers(0, 700), max_size=8), st.sampled_from([(2, 1), (2, 2), (3, 2), (1, 1)]))
-def test_where_chunks_are_cut_changes_nothing(cuts: list[int], form: tuple[int, int]) -> None:
-    data = bytes(range(256)) * 3
-    format = RawFormat(16_000, *form)
-    whole = RawConverter(format).feed(data, last=True)
-    converter, edges = RawConverter(format), [0, *sorted(cuts), len(data)]
-    told = [converter.feed(data[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
-    assert b"".join(told) + converter.feed(b"", last=True) == whole
