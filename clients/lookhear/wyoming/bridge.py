@@ -134,6 +134,7 @@ class Connection:
                     self._hearing.cancel()
                     await asyncio.gather(self._hearing, return_exceptions=True)
             finally:  # the bridge may end meanwhile
+                self._hearing = self._command = None  # the task's frames hold this connection
                 await self._close()
 
     async def _take(self, event: Incoming) -> None:

@@ -4,6 +4,7 @@ the unmodified client is told, in which order, and what of bad input."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -27,7 +28,7 @@ from wyoming.error import Error
 from wyoming.info import Describe, Info, SelectProgram
 from wyoming.ping import Ping
 
-from lookhear.wyoming.bridge import Bridge
+from lookhear.wyoming.bridge import Bridge, Connection
 
 RATE = 16_000
 FORMAT = {"rate": RATE, "width": 2, "channels": 1}
@@ -269,6 +270,20 @@ async def test_who_hangs_up_in_the_middle_leaves_nothing_behind() -> None:
             await client.write_event(AudioChunk(**FORMAT, audio=tone(0.5, RATE)).event())
             await told(client, "transcript-chunk")
         await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
+
+
+async def test_who_hangs_up_is_forgotten_without_looking_for_cycles() -> None:
+    async with running() as gateway:
+        gc.collect()
+        gc.disable()
+        try:
+            async with bridged(gateway) as (uri, _), called(uri) as client:
+                await client.write_event(AudioStart(**FORMAT).event())
+                await client.write_event(AudioChunk(**FORMAT, audio=tone(0.5, RATE)).event())
+                await told(client, "transcript-chunk")
+            assert not [one for one in gc.get_objects() if type(one) is Connection]
+        finally:
+            gc.enable()
 
 
 async def test_it_may_listen_on_a_unix_socket(tmp_path: Path) -> None:
