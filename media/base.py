@@ -16,6 +16,7 @@ __all__ = ["FetchError", "MediaError", "MediaIO", "MediaWithBytes", "check_bytes
 T = TypeVar("T")
 
 DIGEST_BYTES = 16
+_STANDARD = str.maketrans("-_", "+/")  # of what is spelt for URLs
 
 
 class MediaError(Exception):
@@ -90,12 +91,14 @@ class MediaIO(ABC, Generic[T]):
         """Decodes a whole file held in memory."""
 
     def load_base64(self, media_type: str, data: str) -> MediaWithBytes[T]:
-        """`media_type` is what the sender calls it ("audio/wav"); the bytes decide what it is."""
+        """`media_type` is what the sender calls it ("audio/wav"); the bytes decide what it is. Both
+        alphabets of RFC 4648 will do, and the padding, which says nothing, may be left out."""
+        standard = data.translate(_STANDARD)
         try:
-            raw = base64.b64decode(data, validate=True)
+            raw = base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
         except (binascii.Error, ValueError) as error:
             got = f"{len(data)} characters that are not base64 ({error})"
-            message = f"expected {media_type} as standard base64; got {got}"
+            message = f"expected {media_type} as base64; got {got}"
             raise MediaError("bad_base64", message) from error
         return self.load_bytes(raw)
 

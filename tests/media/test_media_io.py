@@ -53,9 +53,18 @@ def test_the_three_ways_in_agree(tmp_path: Path) -> None:
     assert len(set(items)) == 1 and {item.media.rate for item in items} == {8000}
 
 
-@pytest.mark.parametrize("data", ["%%%", "abc", "YWJj\n!", "é"])
+def test_base64_of_urls_and_without_padding() -> None:
+    loader = AudioMediaIO()
+    data = wav(-0.001)
+    spelt = base64.urlsafe_b64encode(data).decode()
+    assert spelt.endswith("=") and "_" in spelt
+    for text in (spelt, spelt.rstrip("=")):
+        assert loader.load_base64("audio/wav", text).original_bytes == data
+
+
+@pytest.mark.parametrize("data", ["%%%", "abcde", "abc=d", "YWJj\n!", "é"])
 def test_bad_base64(data: str) -> None:
-    with pytest.raises(MediaError, match="expected audio/wav as standard base64") as caught:
+    with pytest.raises(MediaError, match="expected audio/wav as base64") as caught:
         AudioMediaIO().load_base64("audio/wav", data)
     assert caught.value.reason == "bad_base64"
     assert f"; got {len(data)} characters that are not base64 (" in str(caught.value)

@@ -97,7 +97,7 @@ NAN = torch_file(torch.tensor([[1.0, float("nan")]]))
 WRONG: dict[str, tuple[Any, str, str]] = {
     "nothing": (..., "data: expected a string", "invalid_value"),
     "a number": (3, "data: expected a string, got", "invalid_value"),
-    "no base64": ("%%%", "as standard base64", "invalid_prompt_embeds"),
+    "no base64": ("%%%", "as base64", "invalid_prompt_embeds"),
     "empty": ("", "expected embeddings", "invalid_prompt_embeds"),
     "a picture": (png(), "got a PNG image", "invalid_prompt_embeds"),
     "a shape": (torch_file(torch.ones(4)), "[tokens, width]", "invalid_prompt_embeds"),

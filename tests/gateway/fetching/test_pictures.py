@@ -80,7 +80,7 @@ async def test_audio_is_16_khz_mono() -> None:
     assert len(heard.samples) == 8000 and heard.speech == []
     text = base64.b64encode(file.getvalue()).decode()
     assert len((await pictures().audio_base64(text, PATH, ANYONE)).samples) == 8000
-    with pytest.raises(ApiError, match="standard base64"):
+    with pytest.raises(ApiError, match="as base64"):
         await pictures().audio_base64("!", PATH, ANYONE)
 
 

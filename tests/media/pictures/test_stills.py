@@ -46,8 +46,8 @@ def test_of_stills_only_the_chosen_are_decoded() -> None:
     [
         ("", "empty", "expected base64 JPEG frames joined by commas; got none"),
         (still(1) + ",", "empty", "frame 1: expected a JPEG, PNG, WebP or GIF image; got 0 bytes"),
-        (still(1) + ",%%%", "bad_base64", "frame 1: expected image/jpeg as standard base64"),
-        (still(1) + ",é", "bad_base64", "frame 1: expected image/jpeg as standard base64"),
+        (still(1) + ",%%%", "bad_base64", "frame 1: expected image/jpeg as base64"),
+        (still(1) + ",é", "bad_base64", "frame 1: expected image/jpeg as base64"),
         (still(1, format="PNG"), "not_image", "frame 0: expected a JPEG image; got png"),
         (still(1)[:-40], "truncated", "frame 0: expected a complete image"),
         (still(1) + "," + still(1, (8, 16)), "unsupported", "one size; got 16 x 8 and 8 x 16"),
