@@ -33,6 +33,9 @@ EXPECTED = "expected an MP4, WebM or Matroska video"
 MAX_EXPANSION = 4  # of the tracks by the container's own compression
 # FFmpeg's names. Other decoders are old, rare and little tested against bad input.
 CODECS = ("h264", "hevc", "vp8", "vp9", "av1", "libdav1d", "mpeg4", "mjpeg")
+# Width of a pixel over its height, beyond which (and below 1 over it) a header is not believed.
+# Those of television and of anamorphic film are up to 2.
+MAX_PIXEL_ASPECT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ def decode_frames(
     all that are decoded, since frames may be larger than the header says; fit_pixels: to which
     larger ones are scaled down.
     """
-    decoded = 0
+    decoded, aspect = 0, pixel_aspect(stream)
     wanted = deque(index.pts[frame] for frame in sorted(chosen))
     last: Any = None  # the frame on display
     given: int | None = None
@@ -181,7 +184,7 @@ def decode_frames(
             given = frame.pts
             check_size(frame.width, frame.height, max_pixels)
             time_s = float((frame.pts - index.pts[0]) * index.time_base)
-            yield time_s, upright(frame, fit_pixels)
+            yield time_s, upright(frame, aspect, fit_pixels)
 
     for frames, end in decoded_ranges(container, stream, decoding_plan(index, chosen)):
         for frame in frames:
@@ -252,9 +255,17 @@ def packets_of(container: Any, stream: Any) -> Iterator[tuple[int, Any]]:
             number += 1
 
 
-def upright(frame: Any, fit_pixels: int) -> Pixels:
-    """Phones store what the sensor saw and, beside it, how to turn it."""
-    width, height = fitting(frame.width, frame.height, fit_pixels)
+def pixel_aspect(stream: Any) -> float:
+    """Width of a stored pixel over its height; 1 where none is told, or none that can be."""
+    aspect = float(stream.sample_aspect_ratio or 1)
+    return aspect if 1 / MAX_PIXEL_ASPECT <= aspect <= MAX_PIXEL_ASPECT else 1.0
+
+
+def upright(frame: Any, aspect: float, fit_pixels: int) -> Pixels:
+    """As a screen shows it, with about as many pixels as are stored: phones store what the sensor
+    saw and, beside it, how to turn it; television's pixels are not square."""
+    wide = frame.width * aspect**0.5, frame.height / aspect**0.5
+    width, height = fitting(max(1, round(wide[0])), max(1, round(wide[1])), fit_pixels)
     pixels = frame.to_ndarray(format="rgb24", width=width, height=height, interpolation="AREA")
     turns = round(getattr(frame, "rotation", 0) / 90) % 4
     return np.ascontiguousarray(np.rot90(pixels, turns))

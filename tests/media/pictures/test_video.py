@@ -266,6 +266,23 @@ def test_a_phones_rotation_is_applied(turn: int) -> None:
     assert np.abs(frame.astype(int) - expected).mean() < 10
 
 
+@pytest.mark.parametrize("aspect, shape", [("2", (34, 91)), ("1/2", (68, 45)), ("9", (48, 64))])
+def test_pixels_that_are_not_square(aspect: str, shape: tuple[int, int]) -> None:
+    """A frame is as wide as on a screen, of as many pixels; what cannot be is not believed."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="matroska") as output:
+        stream: Any = output.add_stream("mpeg4", rate=RATE)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        stream.sample_aspect_ratio = Fraction(aspect)
+        pixels = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+        pixels[:, : WIDTH // 2] = 255
+        output.mux(stream.encode(av.VideoFrame.from_ndarray(pixels)))
+        output.mux(stream.encode(None))
+    frame = load(buffer.getvalue()).frames[0]
+    assert frame.shape == (*shape, 3)
+    assert frame[:, : shape[1] // 2 - 2].min() > 200 and frame[:, shape[1] // 2 + 3 :].max() < 50
+
+
 def test_times_start_at_the_first_frame() -> None:
     buffer = io.BytesIO()
     with av.open(buffer, "w", format="matroska") as output:
