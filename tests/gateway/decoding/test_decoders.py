@@ -104,7 +104,8 @@ async def test_nothing_is_kept_of_a_job_that_is_done() -> None:
 
     def futures() -> int:
         gc.collect()
-        return sum(isinstance(it, asyncio.Future) for it in gc.get_objects())
+        # By type: some objects of torch warn when they are asked for their class.
+        return sum(issubclass(type(it), asyncio.Future) for it in gc.get_objects())
 
     async with trial() as it:
         pid, before = await it.process(), futures()
