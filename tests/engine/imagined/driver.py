@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from lookhear.engine.device import acceleration
+from lookhear.kernels.triton import configs
 from tests.engine.imagined.card import Card
 from tests.engine.imagined.regions import ImaginedBackend
 
@@ -43,5 +45,7 @@ def install(monkeypatch: pytest.MonkeyPatch, card: Card) -> None:
     }
     for name, answer in answers.items():
         monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
+    # Other tests of the process must not find this card's tiles.
+    monkeypatch.setattr(configs, "table", cache(configs.table.__wrapped__))
     monkeypatch.setattr(torch, "Generator", Generator)
     monkeypatch.setattr(acceleration, "CudaBackend", lambda device: ImaginedBackend(card))
