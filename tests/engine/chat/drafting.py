@@ -70,8 +70,8 @@ LONGER_AND_LONGER = [
 
 
 def told(core: EngineCore, questions: list[StartAnswer]) -> dict[str, Any]:
-    """Of each answer: its text, why it ended, its usage but for the cache, its log probabilities
-    and what else was likely."""
+    """Of each answer: its text, why it ended, its usage but for the cache, its tokens, and how
+    probable they and the likeliest others were."""
     core.submit(hold("p", 3))
     for question in questions:
         core.submit(question)
@@ -88,9 +88,11 @@ def _told(events: list[Event], answer: str) -> Any:
         if isinstance(event, AnswerText) and event.answer == answer
         for token in event.tokens or ()
     ]
-    spelled = [(token.token, [other.token for other in token.top]) for token in chosen]
+    spelled = [(token.token, len(token.top)) for token in chosen]
     usage = (done.usage.prompt, done.usage.output, done.usage.reasoning)
+    # Not which others: rounding decides between two that are as probable.
     logprobs = [token.logprob for token in chosen]
+    logprobs += [other.logprob for token in chosen for other in token.top]
     return (text(events, answer), done.reason, done.stop_text, usage, spelled), logprobs
 
 
