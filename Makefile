@@ -14,8 +14,9 @@ DEMO := $(addprefix -e ,$(wildcard tools/demo))
 demo: $(VENV)/.server
 	@$(BIN)/lookhear demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
 
+# Three workers and hundreds of processes import the same files: what one has compiled, the others read.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ they are first imported.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import os
@@ -31,6 +32,9 @@ os.environ["LOOKHEAR_MODEL"] = "demo-whisper"
 os.environ["LOOKHEAR_TURN_MODEL"] = "off"
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the cores are for the other workers
+    # All has been reported then, and who registered later has cleaned up: to take two million
+    # objects apart again would keep everybody waiting for seconds.
+    atexit.register(os._exit, 0)
 with contextlib.suppress(ImportError):  # a GPU box may lack it
     from hypothesis import HealthCheck, settings
 
@@ -64,9 +68,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_unconfigure() -> None:
-    """All has been reported, and ends with the process: nobody needs to look for cycles, but for
-    those of Triton, which complains of what is left."""
-    if "triton" in sys.modules:
+    """What tests have left behind is looked at, and what was loaded ends with the process: nobody
+    needs to look for cycles there, but for those of Triton, which complains of what is left where
+    a process ends by and by."""
+    gc.collect()
+    if "triton" in sys.modules and "PYTEST_XDIST_WORKER" not in os.environ:
         gc.unfreeze()
     else:
         gc.freeze()
