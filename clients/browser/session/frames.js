@@ -2,6 +2,8 @@
 // it kept.
 
 const MOST = 16; // that are kept, and that wait; a new session is told of both
+// That are on their way: of those in which nothing new is seen nobody is told.
+const MOST_SENT = 32;
 
 export class Frames {
   constructor() {
@@ -18,6 +20,7 @@ export class Frames {
   // The event that shows a frame. image: a data URL.
   event(image, timestamp_ms) {
     this.sent.set(timestamp_ms, image);
+    if (this.sent.size > MOST_SENT) this.sent.delete(this.sent.keys().next().value);
     const type = "lookhear.input_video_frame.append";
     return { type, event_id: "frame", image, timestamp_ms };
   }
