@@ -128,9 +128,8 @@ function showState() {
 }
 
 function showExports() {
-  const isEmpty = transcript.turns.length === 0;
-  exported.show(isEmpty);
-  $("clear").disabled = isEmpty;
+  exported.show(transcript.turns.length === 0);
+  $("clear").disabled = transcript.isBlank;
 }
 
 // --- the session --------------------------------------------------------------------------------

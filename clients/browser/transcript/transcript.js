@@ -10,7 +10,7 @@ const WORDS = "lookhear.input_audio_transcription.words";
 const NEAR = 3000; // ms between the start of a turn and of the same turn, heard again
 
 export class Transcript {
-  // box: its element. hint: shown while there is nothing. onChange(): of whether there is text.
+  // box: its element. hint: shown while there is nothing. onChange(): of whether there is anything.
   // seeker(time): a button that plays from there, or null. onSeek(time): a word was clicked.
   constructor(box, hint, { onChange, seeker, onSeek }) {
     Object.assign(this, { box, hint, onChange, seeker });
@@ -29,17 +29,28 @@ export class Transcript {
     return [...this.kept].sort((a, b) => a.start - b.start);
   }
 
+  // Nothing is shown, not even a turn that failed.
+  get isBlank() {
+    return !this.box.querySelector(".turn");
+  }
+
   // those under way as well
   get all() {
     return [...this.kept, ...this.lost, ...this.open.values()].sort((a, b) => a.start - b.start);
   }
 
+  // What is being said goes on, without what there was of it.
   clear() {
     this.kept = [];
     this.lost = [];
+    const open = [...this.open];
     this.open.clear();
     this.box.querySelectorAll(".turn").forEach((element) => element.remove());
     this.hint.hidden = false;
+    for (const [id, { start, end, text, cleared }] of open) {
+      const turn = this.begin(id, start);
+      Object.assign(turn, { end, cleared: cleared + text.length });
+    }
     this.onChange();
   }
 
@@ -55,7 +66,8 @@ export class Transcript {
       if (kept.text.trim()) this.lost.push(kept);
       else kept.element.remove();
     }
-    this.hint.hidden = this.box.querySelector(".turn") !== null;
+    this.hint.hidden = !this.isBlank;
+    this.onChange();
   }
 
   // A turn that begins near a lost one is that, heard again: it is shown in its place once it has
@@ -90,7 +102,8 @@ export class Transcript {
   remove(id) {
     this.open.get(id)?.element.remove();
     this.open.delete(id);
-    this.hint.hidden = this.box.querySelector(".turn") !== null;
+    this.hint.hidden = !this.isBlank;
+    this.onChange();
   }
 
   turn(id) {
@@ -108,9 +121,25 @@ export class Transcript {
     const element = make("p", "turn", {}, time, said);
     this.box.append(element);
     const { words } = speech;
-    const before = null;
-    turn = { start: 0, end: 0, text: "", words, speech, element, time, provisional, note, before };
+    const cleared = 0; // characters of its text that are not shown any more
+    turn = { start: 0, end: 0, text: "", cleared, words, speech, element, time, provisional, note };
+    turn.before = null;
     this.open.set(id, turn);
+    this.onChange();
+    return turn;
+  }
+
+  // at: when it was begun, on the page's clock.
+  begin(id, at) {
+    const turn = this.turn(id);
+    turn.start = turn.end = at;
+    turn.time.textContent = clock(at);
+    const seeker = this.seeker(at);
+    if (seeker) {
+      turn.element.classList.add("replayable");
+      turn.time.replaceWith(seeker);
+      seeker.append(turn.time);
+    }
     return turn;
   }
 
@@ -122,19 +151,9 @@ export class Transcript {
   show(message, at) {
     const id = message.item_id;
     switch (message.type) {
-      case "input_audio_buffer.speech_started": {
-        const turn = this.turn(id);
-        turn.start = turn.end = at;
-        turn.time.textContent = clock(at);
-        const seeker = this.seeker(at);
-        if (seeker) {
-          turn.element.classList.add("replayable");
-          turn.time.replaceWith(seeker);
-          seeker.append(turn.time);
-        }
-        this.resume(turn);
+      case "input_audio_buffer.speech_started":
+        this.resume(this.begin(id, at));
         break;
-      }
       case "input_audio_buffer.speech_stopped":
         this.turn(id).end = at;
         break;
@@ -161,18 +180,25 @@ export class Transcript {
         this.complete(id, message);
         break;
       case TRANSCRIPTION + "failed":
-        this.replace(this.turn(id));
-        this.turn(id).provisional.textContent = "";
-        this.turn(id).note.textContent = message.error.message;
-        this.turn(id).element.classList.add("failed");
-        this.open.delete(id);
+        this.fail(id, message.error.message);
         break;
     }
   }
 
+  // What is firm of it stays.
+  fail(id, why) {
+    const turn = this.turn(id);
+    this.replace(turn);
+    turn.provisional.textContent = "";
+    turn.note.textContent = why;
+    turn.element.classList.add("failed");
+    this.open.delete(id);
+    if (turn.text.trim()) this.keep(turn);
+  }
+
   complete(id, message) {
     const turn = this.turn(id);
-    turn.text = message.transcript.trim();
+    turn.text = message.transcript.slice(turn.cleared).trim();
     turn.provisional.textContent = "";
     this.replace(turn);
     if (!turn.text) {

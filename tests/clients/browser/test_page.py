@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -337,3 +338,28 @@ async def test_a_key(browser: Browser) -> None:
 async def test_the_page_fits_a_phone(page: Page) -> None:
     await page.resize(360, 700, is_phone=True)
     assert await page.js("document.documentElement.scrollWidth") <= 360
+
+
+async def test_what_is_cleared_while_somebody_speaks_stays_away(
+    browser: Browser, page: Page, seeing: Running, tmp_path: Path
+) -> None:
+    """The turn goes on, from when it began, with what is said from then on."""
+    seeing.engine.hold = True
+    await page.click("#toggle")
+    await page.until("/w2/.test(document.querySelector('.turn .committed').innerText)")
+    began = await page.text(".turn time")
+    await page.click("#clear")
+    assert await page.text(".turn time") == began
+    assert "w2" not in await page.text("#transcript")
+    await page.until("/w[4-9]/.test(document.querySelector('.turn .committed').innerText)")
+    seeing.engine.hold = False
+    seeing.engine.release()
+    await page.until("document.querySelector('.turn .note').innerText == 'English'")
+    said = await page.text(".turn .committed")
+    assert "w2 " not in said
+    await browser.save_in(tmp_path)
+    await page.click("#txt")
+    await asyncio.wait_for(browser.saved.get(), 120)
+    assert (tmp_path / "transcript.txt").read_text() == f"{said.strip()}\n"
+    await page.click("#toggle")
+    await page.until(IDLE)

@@ -1,0 +1,55 @@
+"""Parts of the browser page by themselves, in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from tests.clients.browser.chromium import Browser, Page
+from tests.clients.browser.pages import IN_CHROMIUM, READY, clean_page
+from tests.gateway.running import running
+
+pytestmark = IN_CHROMIUM
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def page(browser: Browser) -> AsyncIterator[Page]:
+    async with running() as gateway, clean_page(browser, gateway.http, READY) as page:
+        yield page
+
+
+async def test_what_is_firm_of_a_turn_that_fails_is_not_lost(page: Page) -> None:
+    kept, blank = await page.js("""(async () => {
+        const { Transcript } = await import("./transcript/transcript.js");
+        const [box, hint] = [document.createElement("div"), document.createElement("p")];
+        const whole = { onChange() {}, seeker: () => null, onSeek() {} };
+        const transcript = new Transcript(box, hint, whole);
+        const told = "conversation.item.input_audio_transcription.";
+        const take = (item_id, type, more) => transcript.take({ item_id, type, ...more }, 0);
+        const error = { message: "the engine failed" };
+        take("one", "input_audio_buffer.speech_started");
+        take("one", told + "delta", { delta: " it was" });
+        take("one", told + "failed", { error });
+        const kept = transcript.turns.map(({ text }) => text);
+        transcript.clear();
+        take("two", "input_audio_buffer.speech_started");
+        take("two", told + "failed", { error });
+        return [kept, transcript.isBlank];
+    })()""")
+    assert kept == ["it was"]
+    assert not blank  # so it can be cleared
+
+
+async def test_frames_in_which_nothing_is_new_are_not_held_for_ever(page: Page) -> None:
+    """The server tells only of those it keeps."""
+    sent, again = await page.js("""(async () => {
+        const { Frames } = await import("./session/frames.js");
+        const frames = new Frames();
+        for (let time = 0; time < 5000; time++) frames.event(`picture ${time}`, time);
+        const sent = frames.sent.size;
+        frames.kept(4999);
+        return [sent, frames.again().map(({ image }) => image)];
+    })()""")
+    assert sent < 100
+    assert again == ["picture 4999"]
