@@ -192,11 +192,15 @@ class ChatPrompter:
     def beginning(
         self, session: str, messages: Sequence[ChatMessage], tools: Sequence[Tool] = ()
     ) -> ChatPrompt:
-        """What all prompts begin with whose last message only grows beyond these."""
+        """What all prompts begin with whose last message only grows beyond these. Raises as
+        `prompt`."""
         last = messages[-1]
         longer = [*messages[:-1], replace(last, parts=[*last.parts, _LATER])]
         pieces = self._pieces(longer, None, tools)
-        mark = max(i for i, p in enumerate(pieces) if p == UserText(_LATER.text))
+        # It may stand within a piece: of outputs of tools that are told in plain text, or as JSON.
+        texts = [(i, p.text) for i, p in enumerate(pieces) if isinstance(p, UserText)]
+        marks = [i for i, text in texts if _LATER.text in text]
+        mark = max(marks, default=0)  # some templates leave messages out
         return self._fill(pieces[:mark], session, messages, 0)
 
     def _pieces(

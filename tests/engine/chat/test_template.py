@@ -113,6 +113,19 @@ def test_the_beginning_is_that_of_every_longer_message(tokenizer: QwenTokenizer)
     assert whole[: len(start) - 1] == start[:-1] and len(start) > 8
 
 
+def test_the_beginning_of_what_a_template_writes_otherwise(tokenizer: QwenTokenizer) -> None:
+    """The output of a tool in plain text or as JSON, where more would not stand by itself, and a
+    template that leaves it out."""
+    output = ChatMessage("tool", [TextPart("ok")], call="c")
+    as_json = "{% for m in messages %}{{ m.role }}{{ {'content': m.content} | tojson }}{% endfor %}"
+    for source in (DEFAULT, f"{as_json}{{# tools #}}", "{{ messages[0].content }}{# tools #}"):
+        chat = ChatTemplate(source, {}, Path("a"))
+        prompter = ChatPrompter(tokenizer, chat, None, 1000)
+        start = prompter.beginning("s", [user("one"), output]).tokens
+        whole = prompter.prompt("s", [user("one"), output]).tokens
+        assert whole[: len(start)][:-1] == start[:-1]
+
+
 def test_defaults_of_a_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "generation_config.json"
     path.write_text(json.dumps({"do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": 0.9}))
