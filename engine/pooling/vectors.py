@@ -23,7 +23,8 @@ def finished(hidden: Vectors, *, dimensions: int | None = None, normalise: bool 
 def cosine(query: Vectors, document: Vectors) -> float:
     """-1 to 1, of one vector each."""
     assert query.shape == document.shape and len(query) == 1, (query.shape, document.shape)
-    return float(finished(query)[0] @ finished(document)[0])
+    alike = float(finished(query)[0] @ finished(document)[0])
+    return min(1.0, max(-1.0, alike))  # lengths are 1 but for rounding
 
 
 def max_similarity(query: Vectors, document: Vectors) -> float:
