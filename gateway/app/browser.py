@@ -17,6 +17,7 @@ from lookhear.gateway.catalogue import packaged_folder
 # What the page offers to play: a person, and a synthesiser for the toys, which hear nobody else.
 RECORDINGS = ("kennedy.opus", "hello.opus")
 ROOMS = ("chat", "media", "session", "shared", "transcript")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _NAME = re.compile(r"[a-z]{1,40}\.(?:css|html|js|svg)")
 HEADERS = {
     # Our own files only; the page talks to nobody but this server. It plays what it was given, and
@@ -45,8 +46,12 @@ def browser_folder() -> Path | None:
 
 def routes() -> list[Route]:
     """`/`, the files beside it, and those of its rooms: one folder level, and that by name."""
-    return [Route("/", page), Route("/{name}", page)] + [
-        Route(f"/{room}/{{name}}", partial(page, room=room), methods=["GET"]) for room in ROOMS
+    # Of all methods: what is no file here is not found (`/chat/completions`, without its /v1), and
+    # not a path that wants another method.
+    return [
+        Route("/", page),
+        Route("/{name}", page, methods=METHODS),
+        *(Route(f"/{room}/{{name}}", partial(page, room=room), methods=METHODS) for room in ROOMS),
     ]
 
 
@@ -56,6 +61,8 @@ async def page(request: Request, room: str = "") -> Response:
     name = request.path_params.get("name") or "index.html"
     if folder is None or _NAME.fullmatch(name) is None or not (folder / room / name).is_file():
         raise HTTPException(404)
+    if request.method not in ("GET", "HEAD"):
+        raise HTTPException(405, headers={"Allow": "GET, HEAD"})
     return FileResponse(folder / room / name, headers=HEADERS)
 
 

@@ -392,6 +392,9 @@ async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient)
     for method, path, status, code in (
         ("GET", "/v1/live/sessions", 404, "not_found"),
         ("POST", "/v1/realtime/calls", 404, "not_found"),
+        ("POST", "/chat/completions", 404, "not_found"),  # an address without its /v1
+        ("POST", "/embeddings", 404, "not_found"),
+        ("DELETE", "/icon.svg", 405, "method_not_allowed"),
         ("GET", "/v1/audio/transcriptions", 405, "method_not_allowed"),
         ("GET", "/../etc/passwd", 404, "not_found"),
         ("GET", "/" + "a" * 10_000, 404, "not_found"),
