@@ -31,7 +31,7 @@ def choose(
     name: str | None, able: Sequence[ModelCard], models: Sequence[ModelCard]
 ) -> ModelCard | None:
     """The one of `able` that is called so: by its name, by an alias, or, if none of all `models`
-    is, the first that stands in. None asks for the first."""
+    is, the first that stands in; not for an adapter. None asks for the first."""
     if name is None:
         return next(iter(able), None)
     for card in able:
@@ -39,7 +39,15 @@ def choose(
             return card
     if any(card.is_called(name) for card in models):
         return next((card for card in able if name in card.aliases), None)
+    if names_adapter(name, models):
+        return None
     return next((card for card in able if card.stands_in), None)
+
+
+def names_adapter(name: str, models: Sequence[ModelCard]) -> bool:
+    """Whether it is a name that an adapter of one of them would have. Whoever asks for one that is
+    not loaded wants no answer of the model without it."""
+    return any(name.startswith(f"{card.id}:") for card in models if card.can("adapters"))
 
 
 def with_names(

@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import shown
-from lookhear.gateway.checks.models import choose, with_names
+from lookhear.gateway.checks.models import choose, names_adapter, with_names
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.decoding.decoders import Decoders
 from lookhear.gateway.fetching.fetcher import Fetcher
@@ -330,7 +330,8 @@ def served(
     card = choose(name, able if is_known else likely or able, models)
     if card is not None:
         return card
-    if name is None or is_known or any(card.stands_in for card in models):
+    stands_in = any(card.stands_in for card in models)
+    if name is None or is_known or (stands_in and not names_adapter(name, models)):
         can = f"can {ability} ({', '.join(shown(card.id) for card in able) or 'none is served'})"
         got = "none" if name is None else shown(name)
         raise wrong("model", f"one that {can}", got, "unsupported_model")

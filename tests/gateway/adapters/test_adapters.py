@@ -72,6 +72,13 @@ async def test_one_is_loaded_asked_for_and_unloaded(
     assert answer.json()["deleted"] is True
     assert "fake/vision:shop" not in await models(http)
     assert (await post(http, UNLOAD, lora_name="shop")).status_code == 400
+    # Nor does the base answer in the place of an adapter that is not loaded.
+    before = len(gateway.engine.chat.started)
+    body = {"messages": [user("hello")], "model": "fake/vision:shop"}
+    answer = await http.post("/v1/chat/completions", json=body)
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "model_not_found"
+    assert len(gateway.engine.chat.started) == before
 
 
 async def test_one_is_replaced_only_if_that_is_said(
