@@ -18,6 +18,7 @@ from lookhear.engine.client.errors import (
     EngineStartError,
     EngineUnavailable,
     InputRefused,
+    ModelGone,
 )
 from lookhear.engine.client.fleet import Fleet, ProgressHandler, RequestHandler
 from lookhear.engine.client.journal import Held
@@ -68,6 +69,7 @@ __all__ = [
     "EngineState",
     "EngineUnavailable",
     "InputRefused",
+    "ModelGone",
     "Recovery",
 ]
 

@@ -15,6 +15,10 @@ class EngineUnavailable(EngineError):
     """No engine process is up for the model at this moment, or it does not keep up."""
 
 
+class ModelGone(EngineUnavailable):
+    """No engine serves a model of that name: an adapter that was unloaded."""
+
+
 class EngineRequestError(EngineError):
     """What was asked of an engine could not be done. code: as in `FileFailed`."""
 

@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
-from lookhear.engine.client.errors import EngineStartError, EngineUnavailable
+from lookhear.engine.client.errors import EngineStartError, EngineUnavailable, ModelGone
 from lookhear.engine.client.pool import Pool
 from lookhear.engine.client.replica import Replica
 from lookhear.engine.client.state import EngineState
@@ -66,10 +66,10 @@ class Fleet:
         return next(iter(self.pools))
 
     def pool(self, model: str) -> Pool:
-        """Raises EngineUnavailable if there is no such model, nor one with such an adapter."""
+        """Raises ModelGone if there is no such model, nor one with such an adapter."""
         pool = self._find(model)
         if pool is None:
-            raise EngineUnavailable(f"no engine serves {model!r}")
+            raise ModelGone(f"no engine serves {model!r}")
         return pool
 
     def base(self, model: str) -> str:

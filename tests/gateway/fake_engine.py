@@ -17,6 +17,7 @@ from lookhear.engine.client.client import (
     EngineRequestError,
     EngineState,
     EngineUnavailable,
+    ModelGone,
     Recovery,
 )
 from lookhear.engine.client.state import Availability
@@ -204,7 +205,7 @@ class FakeEngine:
             case StartTurn():
                 if not self.is_ready(message.settings.model):
                     self.messages.pop()
-                    raise EngineUnavailable(f"no engine of {message.settings.model} is running")
+                    raise self._lack(message.settings.model)
                 self.turns[message.session, message.turn] = FakeTurn(message)
             case ExpectSpeech():
                 assert message.session in self.sessions
@@ -347,8 +348,13 @@ class FakeEngine:
             model = message.model
         if model is not None and not self.is_ready(model):
             self.messages.pop()
-            raise EngineUnavailable(f"no engine of {model} is running")
+            raise self._lack(model)
         self.chat.receive(message)
+
+    def _lack(self, model: str) -> EngineUnavailable:
+        if model not in {card.id for card in self.models}:
+            return ModelGone(f"no engine serves {model!r}")
+        return EngineUnavailable(f"no engine of {model} is running")
 
     def _append(self, message: AppendAudio) -> None:
         turn = self.turns.get((message.session, message.turn))

@@ -83,9 +83,9 @@ class Dialogue:
 
     # --- settings --------------------------------------------------------------------------------
 
-    def tune(self, settings: SessionSettings) -> None:
-        """Settings for what comes next."""
-        self._settings = settings
+    def tune(self, settings: SessionSettings, models: Sequence[ModelCard]) -> None:
+        """For what comes next. models: those that are served."""
+        self._settings, self._models = settings, models
         self.responses.eager.drop()
         self._guess = None
         self._camera.capacity = None

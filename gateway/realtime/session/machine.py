@@ -309,6 +309,14 @@ class RealtimeProtocol:
 
     # --- settings --------------------------------------------------------------------------------
 
+    def know(self, models: Sequence[ModelCard]) -> None:
+        """What is served now, adapters that came included. What is chosen stays known: of its end
+        it hears when it asks."""
+        served = {card.id for card in models}
+        converse = self._settings.converse
+        chosen = {self._settings.model, converse and converse.model} - served
+        self._models = [*models, *(card for card in self._models if card.id in chosen)]
+
     def _configure(self, command: commands.Configure) -> None:
         old = self._settings
         new = command.change(old, self._models)
@@ -323,7 +331,7 @@ class RealtimeProtocol:
         self._tune()
         if told:
             self._show(events.SessionUpdated)
-        self._dialogue.tune(self._settings)
+        self._dialogue.tune(self._settings, self._models)
         self._turns.tune(self._settings)
 
     def _show(

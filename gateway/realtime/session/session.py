@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from starlette.websockets import WebSocket
 
 from lookhear.engine.client.client import EngineUnavailable
-from lookhear.engine.messages import EngineFailed, Event, ExpectSpeech, Passing
+from lookhear.engine.messages import Event, ExpectSpeech
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.answering.limits import DialogueLimits
 from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
@@ -44,6 +44,7 @@ from lookhear.gateway.realtime.protocol.outputs import (
 from lookhear.gateway.realtime.protocol.refusals import going_away, our_bug, resumed_elsewhere
 from lookhear.gateway.realtime.session.attachment import Attachment, Ending
 from lookhear.gateway.realtime.session.departure import Departure
+from lookhear.gateway.realtime.session.failures import failure
 from lookhear.gateway.realtime.session.hearing import heard
 from lookhear.gateway.realtime.session.lifetime import Lifetime
 from lookhear.gateway.realtime.session.machine import SHUT_DOWN, RealtimeProtocol
@@ -306,6 +307,7 @@ class RealtimeSession:
     async def _receive(self, command: RareCommand) -> None:
         """What the command points at is loaded before it goes on; later frames wait for it."""
         services, protocol = self._services, self._protocol
+        protocol.know(services.models)
         self._apply(protocol.receive(command, now=services.clock()))
         requests = protocol.requests
         if not requests:
@@ -370,10 +372,8 @@ class RealtimeSession:
                     try:
                         self._engine.send(output.message)
                     except EngineUnavailable as error:
-                        if isinstance(output.message, Passing):
-                            continue  # it has none of them any more, or will miss it
-                        failed = EngineFailed("engine_unavailable", str(error))
-                        self._apply(self._protocol.engine(failed, now=self._services.clock()))
+                        if (failed := failure(output.message, error)) is not None:
+                            self._apply(self._protocol.engine(failed, now=self._services.clock()))
                 case UseModel():
                     self._engine.use_model(self.id, output.model)
                 case Tune():

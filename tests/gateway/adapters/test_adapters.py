@@ -15,11 +15,17 @@ from lookhear.engine.client.client import EngineRequestError
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.services.siblings import Siblings
 from tests.gateway.chatting import ask, client, user
+from tests.gateway.conversing import said
 from tests.gateway.fake_chat import VISION
-from tests.gateway.fake_engine import FakeEngine
-from tests.gateway.running import Running, running
+from tests.gateway.fake_engine import FakeEngine, transcript
+from tests.gateway.running import MANUAL, Running, running, tone
 
 LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
+
+
+def spoken_to(model: str) -> dict[str, Any]:
+    input = {**MANUAL["audio"]["input"], "transcription": {"model": model}}
+    return {"audio": {"input": input}}
 
 
 def engine() -> FakeEngine:
@@ -79,6 +85,49 @@ async def test_one_is_loaded_asked_for_and_unloaded(
     assert answer.status_code == 404
     assert answer.json()["error"]["code"] == "model_not_found"
     assert len(gateway.engine.chat.started) == before
+
+
+async def test_a_session_goes_on_when_its_adapter_is_unloaded(
+    adapting: tuple[Running, httpx.AsyncClient],
+) -> None:
+    """And has what is loaded while it lasts."""
+    _, http = adapting
+    async with adapting[0].client("model=fake/vision") as socket:
+        await socket.until("session.created")
+        assert (await post(http, LOAD, lora_name="shop")).status_code == 200
+        updated = await socket.update({"type": "realtime", "model": "fake/vision:shop"})
+        assert updated["model"] == "fake/vision:shop"
+        await socket.send("conversation.item.create", item=said("hello"))
+        await socket.send("response.create")
+        assert (await socket.until("response.done"))["response"]["status"] == "completed"
+        assert (await post(http, UNLOAD, lora_name="shop")).status_code == 200
+        await socket.send("response.create")
+        response = (await socket.until("response.done"))["response"]
+        assert response["status"] == "failed"
+        assert response["status_details"]["error"]["code"] == "model_not_found"
+        await socket.update({"type": "realtime", "model": "fake/vision"})
+        await socket.send("response.create")
+        assert (await socket.until("response.done"))["response"]["status"] == "completed"
+
+
+async def test_a_turn_fails_alone_when_its_adapter_is_unloaded(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    fake = FakeEngine()
+    fake.models = [replace(card, abilities=[*card.abilities, "adapters"]) for card in fake.models]
+    config = GatewayConfig(port=0, adapter_folder=tmp_path)
+    async with running(config, fake) as gateway, client(gateway) as http:
+        assert (await post(http, LOAD, lora_name="shop")).status_code == 200
+        async with gateway.client() as socket:
+            await socket.update(spoken_to("fake/whisper:shop"))
+            assert (await post(http, UNLOAD, lora_name="shop")).status_code == 200
+            await socket.append(tone(0.5))
+            await socket.send("input_audio_buffer.commit")
+            failed = await socket.until(".failed")
+            assert failed["error"]["code"] == "model_not_found"
+            await socket.update(spoken_to("fake/whisper"))
+            await socket.append(tone(0.5))
+            await socket.send("input_audio_buffer.commit")
+            assert (await socket.until(".completed"))["transcript"] == transcript(8_000)
 
 
 async def test_one_is_replaced_only_if_that_is_said(
