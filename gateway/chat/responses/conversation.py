@@ -132,7 +132,8 @@ def _file(part: Json, path: str) -> Pointer:
     url, type = text_of(part, field, path), _type(part)
     kind = MEDIA.get(type.partition("/")[0])
     if kind is None:
-        what = type or "a file of which neither type nor name tells what it is"
+        name = part.get("filename") or part.get("file_url")
+        what = type or (shown(name) if name else "a file that has neither a type nor a name")
         raise wrong(f"{path}.{field}", FILES, what, code="unsupported_content")
     if field == "file_data" and not url.startswith("data:"):
         url = f"data:{kind}/*;base64,{url}"

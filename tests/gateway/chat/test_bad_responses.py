@@ -73,6 +73,7 @@ def tool(**fields: Any) -> dict[str, Any]:
         ([said({"type": "input_file", "file_id": "f"})], "input[0].content[0].file_id", "stored"),
         ([said({"type": "input_file"})], "input[0].content[0].file_url", "a string"),
         ([said(file("AAAA"))], "input[0].content[0].file_data", "an image, a video"),
+        ([said(file("AAAA", filename="a.pdf"))], "input[0].content[0].file_data", "got \"a.pdf\""),
         ([said(file("data:application/pdf;base64,AA"))], "input[0].content[0].file_data", "/pdf"),
         ([said(file("??", filename="a.txt"))], "input[0].content[0].file_data", "base64"),
         ([said(file("/w==", filename="a.txt"))], "input[0].content[0].file_data", "UTF-8"),
