@@ -40,6 +40,17 @@ _MARK = re.compile("\ue000(\\d+)\ue001")
 _WORD = re.compile(r"[A-Za-z0-9_.$-]{1,64}")  # cannot spell a special token
 _TEXTS = "lookhear_texts"  # the variable that filters find the marked texts by
 
+# What a template may raise by variables that a client made up: 1 / n, range(10**9), call(itself).
+_REFUSALS = (
+    jinja2.TemplateError,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+
 # Where a checkpoint has none: Qwen's common frame, with media as Qwen3-VL and -Omni have them.
 DEFAULT = """\
 {%- for message in messages -%}
@@ -250,7 +261,7 @@ class ChatTemplate:
                 messages=given,
                 add_generation_prompt=ask,
             )
-        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+        except _REFUSALS as error:
             raise RequestError(
                 "invalid_value", f"messages: the model's chat template refused them: {error}"
             ) from error

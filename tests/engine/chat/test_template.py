@@ -106,6 +106,21 @@ def test_where_templates_are(tmp_path: Path, form: str) -> None:
     assert text.startswith("<|im_start|>user\na" if form == "none" else "<b>a!")
 
 
+@pytest.mark.parametrize(
+    ("source", "n"),
+    [
+        ("{{ 1 / n }}", 0),
+        ("{% for i in range(n) %}{% endfor %}", 10**9),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() if n else '' }}", 1),
+    ],
+)
+def test_variables_that_a_template_cannot_use_are_refused(source: str, n: int) -> None:
+    """Whatever it makes of them: they are of one client, and the engine is everybody's."""
+    chat = template(source)
+    with pytest.raises(RequestError, match="the model's chat template refused them"):
+        chat.render([user("a")], variables={"n": n})
+
+
 def test_the_beginning_is_that_of_every_longer_message(tokenizer: QwenTokenizer) -> None:
     prompter = ChatPrompter(tokenizer, template(), None, 1000)
     start = prompter.beginning("s", [user("one"), user("two ")]).tokens
