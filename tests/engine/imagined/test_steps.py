@@ -119,38 +119,47 @@ def vl_trace(model: Qwen3VLModel) -> list[Visit]:
     return visits
 
 
-def test_pictures(device: Device, vl_folder: Path) -> None:
-    with device.card.paused():
-        model = Qwen3VLModel.from_folder(vl_folder)
-        parts = 1 + len(model.encoder.dims.deepstack)
-        expected = play(paged_runner(model, parts=parts), vl_trace(model), max_rows=ROWS)
+@pytest.fixture(scope="module")
+def vl_on_a_cpu(vl_folder: Path) -> Played:
+    model = Qwen3VLModel.from_folder(vl_folder)
+    parts = 1 + len(model.encoder.dims.deepstack)
+    return play(paged_runner(model, parts=parts), vl_trace(model), max_rows=ROWS)
+
+
+def test_pictures(device: Device, vl_folder: Path, vl_on_a_cpu: Played) -> None:
     with present(device.card):
         model = Qwen3VLModel.from_folder(vl_folder, device="cuda")
+        parts = 1 + len(model.encoder.dims.deepstack)
         acceleration = imagined(device.card, graphs=device.graphs, overlap=device.overlap)
         runner = serving(device.card, paged_runner(model, acceleration, parts=parts))
         for budget in (512, 21):  # the second cuts pictures in two
             played = play(
                 runner, vl_trace(model), max_rows=ROWS, token_budget=budget, overlap=device.overlap
             )
-            assert_same(played, expected)
+            assert_same(played, vl_on_a_cpu)
     assert_all_compiled(device)
 
 
+@pytest.fixture(scope="module")
+def head_folder(vl_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("head")
+    build_random_eagle3(folder, vl_folder, layers=(0, 1, 2), says=100)
+    return folder
+
+
 @pytest.mark.parametrize("kind", ["head", "small model"])
-def test_drafts_by_a_network(device: Device, kind: str, vl_folder: Path, tmp_path: Path) -> None:
+def test_drafts_by_a_network(
+    device: Device, kind: str, vl_folder: Path, head_folder: Path, vl_on_a_cpu: Played
+) -> None:
     """Of the same model, or of a head that reads what captured passes have written."""
-    with device.card.paused():
-        model = Qwen3VLModel.from_folder(vl_folder)
-        parts = 1 + len(model.encoder.dims.deepstack)
-        expected = play(paged_runner(model, parts=parts), vl_trace(model), max_rows=ROWS)
-        build_random_eagle3(tmp_path, vl_folder, layers=(0, 1, 2), says=100)
     with present(device.card):
         model = Qwen3VLModel.from_folder(vl_folder, device="cuda")
+        parts = 1 + len(model.encoder.dims.deepstack)
         acceleration = imagined(device.card, graphs=device.graphs, overlap=device.overlap)
         head: Eagle3Head | None = None
         if kind == "head":
             large = LargeModel(vl_folder, (), model.decoder.dims, model.decoder.vocab)
-            head = Eagle3Head.from_folder(tmp_path, large, model.decoder)
+            head = Eagle3Head.from_folder(head_folder, large, model.decoder)
             model.decoder.tap = head.tap
         runner = paged_runner(model, acceleration, parts=parts)
         network: DraftNetwork
@@ -161,7 +170,7 @@ def test_drafts_by_a_network(device: Device, kind: str, vl_folder: Path, tmp_pat
         runner.drafter = ModelDrafter(network, 160)
         serving(device.card, runner)
         played = play(runner, vl_trace(model), max_rows=ROWS, overlap=device.overlap)
-    assert_same(played, expected)
+    assert_same(played, vl_on_a_cpu)
     stats = runner.stats()
     assert stats["draft_passes"] > 20
     assert (stats["graph_passes"] > 0) == device.graphs
@@ -193,19 +202,23 @@ def omni_trace(model: Qwen3OmniModel) -> list[Visit]:
     return visits
 
 
-def test_pictures_and_sounds(device: Device, omni_folder: Path) -> None:
-    with device.card.paused():
-        model = Qwen3OmniModel.from_folder(omni_folder)
-        parts = 1 + len(model.sight.encoder.dims.deepstack)
-        expected = play(paged_runner(model, parts=parts), omni_trace(model), max_rows=ROWS)
+@pytest.fixture(scope="module")
+def omni_on_a_cpu(omni_folder: Path) -> Played:
+    model = Qwen3OmniModel.from_folder(omni_folder)
+    parts = 1 + len(model.sight.encoder.dims.deepstack)
+    return play(paged_runner(model, parts=parts), omni_trace(model), max_rows=ROWS)
+
+
+def test_pictures_and_sounds(device: Device, omni_folder: Path, omni_on_a_cpu: Played) -> None:
     with present(device.card):
         model = Qwen3OmniModel.from_folder(omni_folder, device="cuda")
+        parts = 1 + len(model.sight.encoder.dims.deepstack)
         acceleration = imagined(device.card, graphs=device.graphs, overlap=device.overlap)
         runner = serving(device.card, paged_runner(model, acceleration, parts=parts))
         for budget in (512, 21):  # the second cuts media in two
             trace = omni_trace(model)
             played = play(runner, trace, max_rows=ROWS, token_budget=budget, overlap=device.overlap)
-            assert_same(played, expected)
+            assert_same(played, omni_on_a_cpu)
     assert_all_compiled(device)
 
 
@@ -238,13 +251,16 @@ def alike_trace(
     return visits
 
 
-def played_alike(
-    device: Device, load: Callable[[str], tuple[PagedModel, Callable[[], list[Visit]]]]
-) -> None:
-    """load: the model on a device, and its trace."""
-    with device.card.paused():
-        model, trace = load("cpu")
-        expected = play(paged_runner(model), trace(), max_rows=ROWS)
+# The model on a device, and its trace.
+Load = Callable[[str], tuple[PagedModel, Callable[[], list[Visit]]]]
+
+
+def played_on_a_cpu(load: Load) -> Played:
+    model, trace = load("cpu")
+    return play(paged_runner(model), trace(), max_rows=ROWS)
+
+
+def played_alike(device: Device, load: Load, expected: Played) -> None:
     with present(device.card):
         model, trace = load("cuda")
         acceleration = imagined(device.card, graphs=device.graphs, overlap=device.overlap)
@@ -256,20 +272,40 @@ def played_alike(
     assert_all_compiled(device)
 
 
-def test_crops(device: Device, crops_folder: Path) -> None:
+@pytest.fixture(scope="module")
+def crops(crops_folder: Path) -> Load:
     def load(name: str) -> tuple[PagedModel, Callable[[], list[Visit]]]:
         model = SmolVlmModel.from_folder(crops_folder, device=name)
         return model, lambda: alike_trace(model, partial(crop, model))
 
-    played_alike(device, load)
+    return load
 
 
-def test_whole_windows(device: Device, windows_folder: Path) -> None:
+@pytest.fixture(scope="module")
+def crops_on_a_cpu(crops: Load) -> Played:
+    return played_on_a_cpu(crops)
+
+
+def test_crops(device: Device, crops: Load, crops_on_a_cpu: Played) -> None:
+    played_alike(device, crops, crops_on_a_cpu)
+
+
+@pytest.fixture(scope="module")
+def whole_windows(windows_folder: Path) -> Load:
     def load(name: str) -> tuple[PagedModel, Callable[[], list[Visit]]]:
         model = VoxtralChatModel.from_folder(windows_folder, device=name)
         return model, lambda: alike_trace(model, partial(whole_window, model))
 
-    played_alike(device, load)
+    return load
+
+
+@pytest.fixture(scope="module")
+def whole_windows_on_a_cpu(whole_windows: Load) -> Played:
+    return played_on_a_cpu(whole_windows)
+
+
+def test_whole_windows(device: Device, whole_windows: Load, whole_windows_on_a_cpu: Played) -> None:
+    played_alike(device, whole_windows, whole_windows_on_a_cpu)
 
 
 # --- Whisper -------------------------------------------------------------------------------------
