@@ -32,9 +32,6 @@ os.environ["LOOKHEAR_MODEL"] = "demo-whisper"
 os.environ["LOOKHEAR_TURN_MODEL"] = "off"
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the cores are for the other workers
-    # All has been reported then, and who registered later has cleaned up: to take two million
-    # objects apart again would keep everybody waiting for seconds.
-    atexit.register(os._exit, 0)
 with contextlib.suppress(ImportError):  # a GPU box may lack it
     from hypothesis import HealthCheck, settings
 
@@ -67,12 +64,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-def pytest_unconfigure() -> None:
+def is_worker(config: pytest.Config) -> bool:
+    """And not a run of its own that a test has started: that inherits a worker's variables."""
+    return hasattr(config, "workerinput")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
     """What tests have left behind is looked at, and what was loaded ends with the process: nobody
     needs to look for cycles there, but for those of Triton, which complains of what is left where
     a process ends by and by."""
     gc.collect()
-    if "triton" in sys.modules and "PYTEST_XDIST_WORKER" not in os.environ:
+    if "triton" in sys.modules and not is_worker(config):
         gc.unfreeze()
     else:
         gc.freeze()
@@ -90,7 +92,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: not file_of(item.nodeid).startswith(LIVE))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if is_worker(config):
+        # All has been reported then, and who registered later has cleaned up: to take two million
+        # objects apart again would keep everybody waiting for seconds.
+        atexit.register(os._exit, 0)
     # gw0 is the first worker, and who has no name is alone.
     if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
         os.nice(POLITENESS)
