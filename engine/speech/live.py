@@ -219,9 +219,11 @@ class LiveTurn(Turn):
         return self._recognizer.request(stretch)
 
     def _num_least(self, end: int) -> int:
-        spell, told = self._recognizer.token_bytes, max(self._commit_end, self.segment_start)
-        voiced, long = min(self.voiced_until, end), self._config.stray
-        return num_least(self._looks, self._hypothesis, spell, told=told, voiced=voiced, long=long)
+        spell, said, start = self._recognizer.token_bytes, self._segment.spelt, self.segment_start
+        told, voiced, long = self._commit_end, min(self.voiced_until, end), self._config.stray
+        return num_least(
+            self._looks, self._hypothesis, spell, said, start, told=told, voiced=voiced, long=long
+        )
 
     # --- results ---------------------------------------------------------------------------------
 
@@ -244,8 +246,9 @@ class LiveTurn(Turn):
             return []  # the same is heard in another language
         self._tick_end, self._hypothesis, new = tick.end, best, best
         if tick.is_cut:
-            spell = self._recognizer.token_bytes
-            self._hypothesis = new.split(num_heard(new, self._looks, spell, tick.end))[0]
+            spell, least = self._recognizer.token_bytes, self._config.improbable
+            count = num_heard(new, self._looks, spell, tick.end, least=least)
+            self._hypothesis = new.split(count)[0]
             return [*self._close(), *self.settle()]
         is_short = self.num_samples - self.segment_start <= self._config.cap
         num_final = self._num_final(new, tick) if is_short else 0

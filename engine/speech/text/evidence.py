@@ -16,7 +16,7 @@ from lookhear.engine.speech.text.agreement import (
     num_unheld,
 )
 from lookhear.engine.speech.text.hypothesis import Hypothesis
-from lookhear.engine.speech.text.pace import LETTERS_PER_SECOND
+from lookhear.engine.speech.text.pace import LETTERS_PER_SECOND, is_ahead
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
 ROUNDED_OFF = 12  # letters: two words more than before are no whole sentence
@@ -122,17 +122,28 @@ def num_sure(
 
 
 def num_least(
-    looks: Looks, draft: Hypothesis, token_bytes: TokenBytes, *, told: int, voiced: int, long: int
+    looks: Looks,
+    draft: Hypothesis,
+    token_bytes: TokenBytes,
+    said: bytes,
+    start: int,
+    *,
+    told: int,
+    voiced: int,
+    long: int,
 ) -> int:
     """Tokens that the next look must find behind the committed text, where looks have heard words.
     More than a draft, if they heard no more while somebody spoke on for long: then the model takes
-    a sentence for all that there is. One, if nothing was told for long. told, voiced: up to where
-    it was, and there is speech."""
+    a sentence for all that there is; unless the oldest of them knew it before it can have been
+    said. One, if nothing was told for long. said: the committed text, in UTF-8. start: of the
+    audio. told, voiced: up to where it was, and there is speech."""
     if not any(look.tokens for look in looks.last()):
         return 0
     if looks.is_stuck(voiced - long, token_bytes):
-        return len(draft.tokens) + 1
-    return int(voiced - told > long)
+        heard = looks.since(voiced - long)[0].end - start
+        if not is_ahead(said, draft.tokens, heard, token_bytes):
+            return len(draft.tokens) + 1
+    return int(voiced - max(told, start) > long)
 
 
 def _num_alike(
@@ -151,14 +162,17 @@ def _num_alike(
     )
 
 
-def num_heard(new: Hypothesis, looks: Looks, token_bytes: TokenBytes, end: int) -> int:
+def num_heard(
+    new: Hypothesis, looks: Looks, token_bytes: TokenBytes, end: int, *, least: float
+) -> int:
     """Leading tokens of a hypothesis about audio that was cut while somebody spoke, without what
     the model made up to round it off: more words than the look before had there, or than can have
-    been said since. end: of the audio that was cut."""
+    been said since, or words at the very end that it did not expect. end: of the audio that was
+    cut. least: log-probability below which a token is improbable."""
+    unspaced = new.language in UNSPACED_LANGUAGES
     for before in looks.last():
         if before.language != new.language:
             continue
-        unspaced = new.language in UNSPACED_LANGUAGES
         heard = len(Letters.of(new.tokens, token_bytes, unspaced).text)
         known = len(Letters.of(before.tokens, token_bytes, unspaced).text)
         since = max(0, end - before.end) / SAMPLE_RATE
@@ -166,7 +180,19 @@ def num_heard(new: Hypothesis, looks: Looks, token_bytes: TokenBytes, end: int) 
             return agreed_letters(
                 [before.tokens], new.tokens, token_bytes, unspaced=unspaced, limit=len(new.tokens)
             )
-    return len(new.tokens)
+    return _num_expected(new, least, token_bytes, unspaced)
+
+
+def _num_expected(new: Hypothesis, least: float, token_bytes: TokenBytes, unspaced: bool) -> int:
+    """Leading tokens without words at the end that begin with an improbable one: who has heard the
+    beginning of a word is sure of that, and guesses how it ends."""
+    count = len(new.tokens)
+    while count:
+        first = num_unheld(new.tokens[:count], token_bytes, held_words=1, unspaced=unspaced)
+        if new.logprobs[first] >= least:
+            break
+        count = first
+    return count
 
 
 def _behind(look: Look, letters: str, token_bytes: TokenBytes) -> tuple[int, ...]:

@@ -74,7 +74,21 @@ def test_where_words_have_no_blanks_between_them_any_character_may_end_one() -> 
 
 # --- words of the same letters -----------------------------------------------------------------
 
-WORDS = [" In", " in", " order", ".", ",", "-", " out", " to", " work", " sure", " that", " nobody"]
+WORDS = [
+    " In",
+    " in",
+    " order",
+    ".",
+    ",",
+    "-",
+    " out",
+    " to",
+    " work",
+    " sure",
+    " that",
+    " nobody",
+    " than",
+]
 CONFIG = LiveConfig(evidence=(Evidence(-math.inf, 30),), letters=60)
 
 
@@ -121,7 +135,8 @@ def test_what_most_looks_heard_is_not_waited_for_longer_than_that() -> None:
 
 def test_looks_that_hear_no_more_while_somebody_speaks_on_are_asked_for_more() -> None:
     def least(looks: Looks, draft: Hypothesis, voiced: int, told: int = 0) -> int:
-        return num_least(looks, draft, piece, told=told, voiced=voiced, long=30)
+        room = -SAMPLE_RATE  # the audio began so long ago that all of it can have been said
+        return num_least(looks, draft, piece, b"", room, told=told, voiced=voiced, long=30)
 
     one, other = heard(" in", " order", "."), heard(" In", " order")
     stuck, growing, silent = Looks(), Looks(), Looks()
@@ -139,12 +154,48 @@ def test_looks_that_hear_no_more_while_somebody_speaks_on_are_asked_for_more() -
     assert least(stuck, heard(), voiced=60) == 0, "all that was heard is told"
 
 
+def test_who_knew_a_sentence_before_it_was_said_is_not_stuck() -> None:
+    """A sentence that comes again is known from its first word on, and no look has more of it."""
+    second, again = SAMPLE_RATE, heard(" in", " order", " to", " work", " that", " nobody", ".")
+
+    def least(voiced: int) -> int:
+        looks = Looks()
+        for end in range(second, voiced, second // 4):
+            looks.add(end, again, 0)
+        told, long = second // 2, 3 * second // 2
+        return num_least(looks, again, piece, b" So", 0, told=told, voiced=voiced, long=long)
+
+    assert least(13 * second // 4) == 1
+    assert least(4 * second) == len(again.tokens) + 1, "said, and more since"
+
+
+def at_cut(new: Hypothesis, looks: Looks, end: int = 10, least: float = -1.0) -> int:
+    return num_heard(new, looks, piece, end, least=least)
+
+
 def test_a_cut_commits_no_more_than_was_heard_beyond_it() -> None:
     looks = Looks()
     made_up = heard(" in", " order", " to", " sure", " that", " nobody")
-    assert num_heard(made_up, looks, piece, 10) == 6  # nothing says otherwise
+    assert at_cut(made_up, looks) == 6  # nothing says otherwise
     looks.add(10, heard(" In", " order", "."), 0)
-    assert num_heard(made_up, looks, piece, 5) == 2
-    assert num_heard(heard(" in", " order", " to"), looks, piece, 10) == 3
-    assert num_heard(heard(" out"), looks, piece, 10) == 1
-    assert num_heard(made_up, looks, piece, 10 + SAMPLE_RATE) == 6  # there was time to say it
+    assert at_cut(made_up, looks, 5) == 2
+    assert at_cut(heard(" in", " order", " to"), looks) == 3
+    assert at_cut(heard(" out"), looks) == 1
+    assert at_cut(made_up, looks, 10 + SAMPLE_RATE) == 6  # there was time to say it
+
+
+def test_a_cut_commits_no_guess_at_its_end() -> None:
+    """Also where the look before, of hardly other audio, guessed the same."""
+    looks = Looks()
+    looks.add(10, heard(" In", " order", " to", " work"), 0)
+    new = heard(" in", " order", " to", " work", "-", " that", ".")
+
+    def kept(*improbable: int) -> int:
+        logprobs = tuple(-2.0 if i in improbable else 0.0 for i in range(len(new.tokens)))
+        return at_cut(new._replace(logprobs=logprobs), looks)
+
+    assert kept() == kept(4, 6) == 7, "a sign is no word"
+    assert kept(5) == 5
+    assert kept(3, 5) == 3
+    assert kept(0, 3) == 7, "it knew what came behind"
+    assert kept(*range(7)) == 0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookhear.engine.messages import SAMPLE_RATE
-from lookhear.engine.speech.text.pace import LETTERS_PER_SECOND, num_sayable
+from lookhear.engine.speech.text.pace import LETTERS_PER_SECOND, is_ahead, num_sayable
 
 PIECES = [b" so", b" notwithstanding", b",", b" \xc3", b"\xa9t\xc3\xa9", b" 7"]
 tokens = st.lists(st.integers(0, len(PIECES) - 1), max_size=20)
@@ -31,3 +31,11 @@ def test_a_sentence_in_a_second_is_not_said() -> None:
     sentence = [0, 1, 1, 0, 1]
     assert num_sayable(b"", sentence, SAMPLE_RATE, PIECES.__getitem__) == 2
     assert num_sayable(b"", sentence, 4 * SAMPLE_RATE, PIECES.__getitem__) == 5
+
+
+def test_a_text_is_ahead_that_has_more_than_is_usually_said() -> None:
+    spell = PIECES.__getitem__
+    assert not is_ahead(b" Not at all", [0, 2], SAMPLE_RATE, spell)
+    assert is_ahead(b" Not at all", [0, 2, 0, 0, 0, 0], SAMPLE_RATE, spell)
+    assert not is_ahead(b" Not at all", [0, 2, 0, 0, 0, 0], 2 * SAMPLE_RATE, spell)
+    assert not is_ahead(b" Not at all, not so", [2], SAMPLE_RATE, spell), "all of it was said"
