@@ -23,6 +23,8 @@ LIVE = ("clients/browser/test_", "end_to_end/test_browser", "end_to_end/test_fir
 # What waits more than it computes: for the clock, for sockets, for processes. The first worker does
 # these while the others compute, and goes before them where both want a core.
 WAITING = ("benchmarks/bench/", "clients/", "end_to_end/")
+# Files that compute for longest begin, so that nobody is left with one of them at the end.
+LONG = ("kernels/triton/test_compilation", "benchmarks/gpu/", "real/", "test_package", "test_slim")
 POLITENESS = 5  # of those that compute
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -49,6 +51,11 @@ with contextlib.suppress(ImportError):  # a GPU box may lack it
 def file_of(node_id: str) -> str:
     """The file of a test, from the folder of tests on."""
     return node_id.split("::", 1)[0].removeprefix("tests/")
+
+
+def order(file: str) -> int:
+    """Of files that are dealt out to several workers."""
+    return 0 if file.startswith(LIVE) else 1 if file.startswith(LONG) else 2
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -89,7 +96,7 @@ def left_alone_again() -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: not file_of(item.nodeid).startswith(LIVE))
+        items.sort(key=lambda item: order(file_of(item.nodeid)))
 
 
 def pytest_configure(config: pytest.Config) -> None:
