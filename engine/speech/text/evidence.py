@@ -135,8 +135,8 @@ def num_least(
     """Tokens that the next look must find behind the committed text, where looks have heard words.
     More than a draft, if they heard no more while somebody spoke on for long: then the model takes
     a sentence for all that there is; unless the oldest of them knew it before it can have been
-    said. One, if nothing was told for long. said: the committed text, in UTF-8. start: of the
-    audio. told, voiced: up to where it was, and there is speech."""
+    said. One, if nothing was told for long. said: the committed text, in UTF-8. Positions, in
+    samples: start of the audio; told, voiced: up to where it was, and there is speech."""
     if not any(look.tokens for look in looks.last()):
         return 0
     if looks.is_stuck(voiced - long, token_bytes):
