@@ -115,9 +115,10 @@ T = TypeVar("T")
 def isolated(group: Sequence[T], work: Callable[[Sequence[T]], None]) -> list[tuple[T, Exception]]:
     """Do the work for all at once; if that fails, for each alone. Returns those that fail alone.
 
-    So one request that cannot be carried out (out of memory, mostly, or a kernel that cannot be
-    compiled for it) takes nobody with it. What is neither that nor of torch is our bug. After an
-    error that leaves a device unusable (an illegal address) there is no next step: it is raised.
+    So one request that cannot be carried out (out of memory, mostly, a kernel that cannot be
+    compiled for it, or a grammar that is too much work) takes nobody with it. What is none of that
+    nor of torch is our bug. After an error that leaves a device unusable (an illegal address) there
+    is no next step: it is raised.
     """
     if not group:
         return []
@@ -142,7 +143,7 @@ def isolated(group: Sequence[T], work: Callable[[Sequence[T]], None]) -> list[tu
 def _raise_if_fatal(error: Exception) -> None:
     # Triton's own errors are no RuntimeErrors, and Triton may not be there.
     is_triton = type(error).__module__.partition(".")[0] == "triton"
-    if not (is_triton or isinstance(error, (RuntimeError, MemoryError))):
+    if not (is_triton or isinstance(error, (RequestError, RuntimeError, MemoryError))):
         raise error
     if isinstance(error, torch.AcceleratorError):
         torch.cuda.synchronize()  # a device that is lost says so again whatever it is asked

@@ -96,10 +96,10 @@ class GrammarMatcher:
 
     def fill(self, bits: NDArray[np.int32]) -> None:
         """bits: [ceil(vocab / 32)] int32, written whole; that of token t is bit t % 32 of word
-        t // 32. RuntimeError if the schema has turned out to be too much work."""
+        t // 32. `RequestError` if the schema has turned out to be too much work."""
         self._matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
         if self._matcher.is_error():  # the bits would be those of the end tokens
-            raise RuntimeError(f"the answer's schema: {_shortened(self._matcher.get_error())}")
+            raise _refused(f"one that is less work; {_shortened(self._matcher.get_error())}")
         if self._budget is None or self._endings is None or self._is_thinking:
             return
         if self._budget.is_nearly_spent:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lookhear.engine.core.core import EngineCore
+from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import AnswerCompleted, AnswerFailed, AnswerText, Event
 from lookhear.engine.sampling.grammar import GrammarMatcher
 from tests.engine.chat.asking import (
@@ -186,14 +187,14 @@ def test_a_schema_that_turns_out_too_much_work_fails_alone(
         nonlocal calls
         calls += 1
         if calls >= 4:
-            raise RuntimeError("the answer's schema: ParserTooComplex")
+            raise RequestError("invalid_value", "schema: ParserTooComplex")
         fill(self, bits)
 
     monkeypatch.setattr(GrammarMatcher, "fill", failing)
     events = played(core, asked(FORM), ask(user("And this?"), answer="free"))
     assert text(events["free"], "free") == expected
     (failed,) = [e for e in events["a"] if isinstance(e, AnswerFailed)]
-    assert failed.code == "server_error" and "ParserTooComplex" in failed.message
+    assert failed.code == "invalid_value" and "ParserTooComplex" in failed.message
     core.check()
 
 
@@ -268,3 +269,11 @@ def test_a_schema_begins_behind_the_thinking_that_a_template_opens(
     events = rest(core)
     assert isinstance(done := outcome(events, "b"), AnswerCompleted), done
     assert (text(events, "b"), done.reason, done.usage.output) == ("", "length", 3)
+
+
+def test_a_pattern_that_is_found_to_be_too_much_work_only_in_a_step(folder: Path) -> None:
+    core = make_core(folder)
+    core.submit(ask(user("What is it?"), pattern="a{1000000}", max_tokens=200))
+    (failed,) = [event for event in rest(core) if isinstance(event, AnswerFailed)]
+    assert failed.code == "invalid_value"
+    assert failed.message.startswith("schema: expected one that is less work; ")
