@@ -53,6 +53,7 @@ from benchmarks.gpu.load import (
 )
 from benchmarks.gpu.models import GEOMETRIES, random_weights, write_folder
 from benchmarks.gpu.no_device import Script, no_device
+from benchmarks.gpu.stages import timed
 from benchmarks.gpu.wire import Wire
 from lookhear.bench import machine
 from lookhear.bench.result_file import add_file_arguments, write_result
@@ -79,22 +80,6 @@ NOISE_SECONDS = 64
 NARROW = 16
 PARTS = 8  # of a run: what neighbours took is seen
 SESSIONS = (100, 400, 800)
-STAGES = {
-    "messages": ("core.py", "submit"),
-    "schedule": ("core.py", "_schedule"),
-    "schedule: request": ("live.py", "make_request"),
-    "schedule: windows": ("windows.py", "hear"),
-    "schedule: place": ("paged/runner.py", "place"),
-    "launch": ("core.py", "_launch"),
-    "launch: encode": ("paged/media.py", "encode"),
-    "launch: encode (whisper)": ("whisper/runner.py", "_encode"),
-    "launch: integers": ("paged/passes.py", "_integers"),
-    "launch: choice": ("sampler.py", "launch"),
-    "wait": ("core.py", "_wait"),
-    "commit": ("core.py", "_commit"),
-    "commit: absorb": ("live.py", "absorb"),
-    "has work": ("core.py", "has_work"),
-}
 
 
 def ticking(load: Load, core: EngineCore, clients: Sequence[Client], every: float) -> None:
@@ -238,15 +223,17 @@ def measured(
         heard = [latency for client in clients for latency in client.latencies]
         latency = float(np.quantile(heard, 0.95)) if heard else 0.0
         counted = load.run(warm + seconds + 20 * options.step, count_launches=True)
-        profile = cProfile.Profile()
         stages: dict[str, float] = {}
+        until = warm + seconds + 200 * options.step
         if options.profile:
-            profile.enable()
-            profiled = load.run(warm + seconds + 200 * options.step)
-            profile.disable()
-            stages = split(profile, profiled.ticks)
-            if options.functions:
-                pstats.Stats(profile).sort_stats("tottime").print_stats(options.functions)
+            with timed() as taken:
+                profiled = load.run(until)
+            share = 1e6 / max(1, profiled.ticks)
+            stages = {name: round(share * spent, 1) for name, spent in taken.items()}
+        if options.functions:
+            profile = cProfile.Profile()
+            profile.runcall(load.run, until + 200 * options.step)
+            pstats.Stats(profile).sort_stats("tottime").print_stats(options.functions)
         if load_name != "decode":
             core.check()
     total = sum(found.seconds.values())
@@ -277,21 +264,6 @@ def measured(
     }
 
 
-def split(profile: cProfile.Profile, ticks: int) -> dict[str, float]:
-    """Microseconds a tick by stage, all they call included, as slow as they are when profiled."""
-    stats: Any = pstats.Stats(profile)
-    found = {}
-    for name, (file, function) in STAGES.items():
-        seconds = sum(
-            row[3]
-            for (path, _, called), row in stats.stats.items()
-            if called == function and path.endswith(f"/{file}")
-        )
-        if seconds:
-            found[name] = round(1e6 * seconds / max(1, ticks), 1)
-    return found
-
-
 def main(argv: list[str]) -> int:
     """Measures, prints and writes; exit status 0."""
     parser = argparse.ArgumentParser(prog="benchmarks.host", description=__doc__)
@@ -308,7 +280,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--overlap", type=int, default=0)
     parser.add_argument("--sockets", action="store_true", help="live: through a real socket")
     parser.add_argument("--profile", action="store_true", help="split by stage")
-    parser.add_argument("--functions", type=int, default=0, help="print so many, the slowest")
+    parser.add_argument("--functions", type=int, default=0, help="print so many; with Python 3.11")
     add_file_arguments(parser)
     options = parser.parse_args(argv)
     about = machine.describe(["benchmarks.host", *argv])
