@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
-from lookhear.engine.config import EngineConfig
-from lookhear.engine.core.core import EngineCore
-from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import (
-    AppendAudio,
-    CancelTurn,
-    EndTurn,
-    Event,
     FileTranscribed,
-    Message,
-    StartTurn,
     TextCommitted,
     TextProvisional,
     TurnCompleted,
-    TurnFailed,
-    TurnSettled,
 )
 from lookhear.engine.transducer.model import TransducerModel
 from tests.engine.playing import (
     drain,
     file,
-    make_core,
     noise,
     outcome,
     play,
-    speech_between_silence,
     turn,
-    wanted,
 )
+from tests.engine.streaming_family import StreamingFamily, make
 from tests.engine.transducer.driving import a_runner, run, text, whole
 from tools.random_checkpoints.transducer import build_random_transducer
 
@@ -51,40 +37,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-SCRIPTS = {
-    "a": turn("a", 0, 5.0),
-    "b": turn("b", 1, 9.0, piece=0.3, delay="low"),
-    "c": turn("c", 2, 1.2, delay="minimal"),
-    "f": file("f", 3, 40.0),
-}
+class TestTransducer(StreamingFamily):
+    """What every natively streaming family promises."""
 
+    architecture = "NemotronAsrStreamingForRNNT"
+    scripts: ClassVar = {
+        "a": turn("a", 0, 5.0),
+        "b": turn("b", 1, 9.0, piece=0.3, delay="low"),
+        "c": turn("c", 2, 1.2, delay="minimal"),
+        "f": file("f", 3, 40.0),
+    }
+    kept = ("transducer_memories",)
+    seconds = 9.0
+    late = 0.0
+    between = (10.4, 12.4)
 
-def make(folder: Path, **changes: object) -> EngineCore:
-    return make_core(folder, max_segment_seconds=None, **changes)
-
-
-def test_side_by_side_as_alone(folder: Path) -> None:
-    """Also where steps are launched before the last one was read."""
-    alone = {name: outcome(play(make(folder), script), name) for name, script in SCRIPTS.items()}
-    assert all(texts[-1] for texts in alone.values())
-    for changes in ({}, {"overlap": 1}, {"max_rows": 2}):
-        core = make(folder, **changes)
-        events = play(core, *SCRIPTS.values())
-        assert outcome(events, "f") == alone["f"]
-        for name in "abc":
-            assert outcome(events, name)[-1] == alone[name][-1]
-        assert core.stats()["transducer_memories"] == 0
-
-
-@pytest.mark.parametrize("piece", [0.02, 0.11, 1.7, 9.0])
-def test_a_turn_is_the_whole_recording(folder: Path, piece: float) -> None:
-    """However its audio comes, its text is what the model writes of all of it at once."""
-    model = TransducerModel.from_folder(folder)
-    samples = noise(4, 9.0)
-    events = play(make(folder), turn("a", 4, 9.0, piece=piece))
-    (results,) = run(a_runner(model), [whole("w", samples, 3)])
-    (done,) = [event for event in events if isinstance(event, TurnCompleted)]
-    assert done.num_tokens == len(text(results)) > 10
+    def num_written(self, folder: Path, samples: np.ndarray) -> int:
+        """See `StreamingFamily`."""
+        model = TransducerModel.from_folder(folder)
+        (results,) = run(a_runner(model), [whole("w", samples, 3)])
+        return len(text(results))
 
 
 def test_text_comes_with_each_chunk(folder: Path) -> None:
@@ -105,38 +77,15 @@ def test_text_comes_with_each_chunk(folder: Path) -> None:
     assert any(isinstance(event, TurnCompleted) for event in drain(core))
 
 
-def test_silence_is_not_heard(folder: Path) -> None:
-    """What no voice detector heard, but for half a second in front and a long pause behind."""
-    core = make(folder)
-    events = play(core, speech_between_silence("a", words=True))
-    words = [w for e in events if isinstance(e, TextCommitted) for w in e.words or ()]
-    assert words
-    for word in words:
-        assert 3.4 <= word.start <= 10.4 or word.start >= 12.4
-    joined = "".join(e.text for e in events if isinstance(e, TextCommitted))
-    assert joined == outcome(events, "a")[-1]
-    nobody: list[Message] = [
-        StartTurn("b", "t", wanted()), AppendAudio("b", "t", noise(1, 8.0), 0), EndTurn("b", "t"),
-    ]  # fmt: skip
-    before = core.stats()["requests"]
-    assert outcome(play(core, nobody), "b") == ("",)
-    assert core.stats()["requests"] == before
-
-
-def test_words_are_told_whole_and_timed(folder: Path) -> None:
-    plain = outcome(play(make(folder), turn("a", 8, 12.0)), "a")
-    events = play(make(folder), turn("a", 8, 12.0, words=True, logprobs=True))
-    assert outcome(events, "a")[-1] == plain[-1]
+def test_words_are_those_of_the_text(folder: Path) -> None:
+    events = play(make(folder), turn("a", 8, 12.0, words=True))
     told = [event for event in events if isinstance(event, TextCommitted)]
-    assert len(told) > 3
-    for event in told[1:]:
-        assert event.text.startswith(" ")
-    for event in told:
-        assert event.logprobs and "".join(one.token for one in event.logprobs) == event.text
-    words = [word for event in told for word in event.words or ()]
-    assert [word.word for word in words] == plain[-1].split()
-    starts = [word.start for word in words]
-    assert starts == sorted(starts) and words[-1].end <= 12.1
+    assert len(told) > 3 and all(event.text.startswith(" ") for event in told[1:])
+    words = [word.word for event in told for word in event.words or ()]
+    assert words == outcome(events, "a")[-1].split()
+    events = play(make(folder), file("f", 6, 20.0, words=True))
+    (done,) = [event for event in events if isinstance(event, FileTranscribed)]
+    assert [word.word for word in done.words] == done.text.split()
 
 
 def test_what_is_held_back_is_provisional(folder: Path) -> None:
@@ -151,48 +100,6 @@ def test_what_is_held_back_is_provisional(folder: Path) -> None:
     assert guesses > 3
 
 
-def test_another_engine_goes_on(folder: Path) -> None:
-    """From the state that an event brought, with the audio from there on: as a recording that
-    begins there."""
-    core, script = make(folder), turn("a", 9, 12.0, piece=0.2)
-    first = script[0]
-    assert isinstance(first, StartTurn)
-    core.submit(StartTurn("a", "t", first.settings, tells_state=True))
-    events: list[Event] = []
-    for message in script[1:40]:
-        core.submit(message)
-        events += drain(core)
-    told = [e for e in events if isinstance(e, TextCommitted | TurnSettled) and e.state]
-    state = told[-1].state
-    assert state is not None and 0 < state.start <= 39 * 3200
-    said = "".join(event.text for event in told if isinstance(event, TextCommitted))
-    other = make(folder)
-    other.submit(StartTurn("a", "t", first.settings, resume=replace(state, text=said)))
-    samples = noise(9, 12.0)
-    other.submit(AppendAudio("a", "t", samples[state.start :], len(samples)))
-    other.submit(EndTurn("a", "t"))
-    rest = drain(other)
-    (done,) = [event for event in rest if isinstance(event, TurnCompleted)]
-    assert done.text.startswith(said) and len(done.text) > len(said) > 0
-    assert done.duration == pytest.approx(12.0)
-    (results,) = run(
-        a_runner(TransducerModel.from_folder(folder)), [whole("w", samples[state.start :], 3)]
-    )
-    assert done.num_tokens - state.num_tokens == len(text(results))
-
-
-def test_a_turn_that_is_given_up_leaves_nothing(folder: Path) -> None:
-    core = make(folder, overlap=1)
-    for message in turn("a", 1, 3.0)[:-1]:
-        core.submit(message)
-        core.step()
-    assert core.stats()["transducer_memories"] == 1
-    core.submit(CancelTurn("a", "t"))
-    drain(core)
-    assert core.stats()["transducer_memories"] == 0
-    assert outcome(play(core, SCRIPTS["a"]), "a") == outcome(play(make(folder), SCRIPTS["a"]), "a")
-
-
 def test_a_file_is_heard_in_pieces(folder: Path) -> None:
     (done,) = [
         event
@@ -203,50 +110,6 @@ def test_a_file_is_heard_in_pieces(folder: Path) -> None:
     starts = [segment.start for segment in done.segments]
     assert starts == sorted(starts) and done.segments[-1].end <= 70.1 and not done.words
     assert "".join(segment.text for segment in done.segments).strip() == done.text
-
-
-def test_words_of_a_file(folder: Path) -> None:
-    (done,) = [
-        event
-        for event in play(make(folder), file("f", 6, 20.0, words=True))
-        if isinstance(event, FileTranscribed)
-    ]
-    assert [word.word for word in done.words] == done.text.split()
-    assert all(0 <= word.start <= word.end <= 20.1 for word in done.words)
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"task": "translate"}, "task"),
-        ({"prompt": "earlier"}, "prompt"),
-        ({"keywords": ("Moon",)}, "keywords"),
-    ],
-)
-def test_what_it_cannot_do_is_refused_by_name(
-    folder: Path, changes: dict[str, Any], field: str
-) -> None:
-    events = play(make(folder), turn("a", 0, 1.0, **changes))
-    (failed,) = [event for event in events if isinstance(event, TurnFailed)]
-    assert failed.message.startswith(f"{field}: expected")
-
-
-def test_its_card(folder: Path) -> None:
-    config = EngineConfig(model=str(folder), threads=1)
-    built = build_core(config, lambda stage, share: None)
-    assert built.card.architecture == "NemotronAsrStreamingForRNNT"
-    assert built.card.abilities == ["transcribe"] and built.card.languages == []
-    assert built.card.has_word_times
-
-
-def test_numbers_that_are_none_end_one_turn(folder: Path) -> None:
-    core = make(folder)
-    script = turn("a", 0, 2.0)
-    script[1] = AppendAudio("a", "t", np.full(8000, np.nan, np.float32), 8000)
-    events = play(core, script, SCRIPTS["c"])
-    (failed,) = [event for event in events if isinstance(event, TurnFailed)]
-    assert failed.code == "model_error" and "finite" in failed.message
-    assert outcome(events, "c")[-1] == outcome(play(make(folder), SCRIPTS["c"]), "c")[-1]
 
 
 def test_half_precision_hears_much_the_same(folder: Path) -> None:
