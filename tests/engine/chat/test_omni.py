@@ -3,6 +3,7 @@ greedy tokens, whatever the steps, the company and the caches."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.qwen3_omni import WindowedEars
 from lookhear.engine.messages import (
     SAMPLE_RATE,
@@ -23,15 +23,16 @@ from lookhear.engine.messages import (
     CloseSession,
     DropRecording,
     HoldRecording,
+    Message,
     TextPart,
     VideoPart,
 )
 from lookhear.engine.models.audio_encoder import AudioDims
 from lookhear.engine.models.vision_encoder import patchify
 from lookhear.engine.models.vision_weights import VisionDims
-from lookhear.engine.paged.request import PagedSequence
 from lookhear.kernels import log_mel, mel_filters
-from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, user
+from tests.engine.chat.asking import ask, hold, image, outcome, rest, user
+from tests.engine.chat.watching import Watched, answered_alone, answered_together
 from tools.random_checkpoints.qwen3_omni import RATE, build_served_qwen3_omni, make_whole
 
 NEW = 12
@@ -67,28 +68,11 @@ def sound(name: str) -> NDArray[np.float32]:
     return samples.astype(np.float32)
 
 
-class Watched:
-    """A core whose sequences are remembered: tokens of prompts and answers."""
-
-    def __init__(self, folder: Path, **changes: object) -> None:
-        self.core: EngineCore = make_core(folder, **changes)
-        self.sequences: dict[str, PagedSequence] = {}
-        place = self.core._runner.place
-
-        def watched(request: Any) -> Any:
-            sequence = place(request)
-            self.sequences[request.key] = sequence
-            return sequence
-
-        self.core._runner.place = watched  # type: ignore[method-assign]
-        self.core.submit(hold("p", 1, height=24, width=40))
-        for i, name in enumerate(FRAMES):
-            self.core.submit(hold(name, 10 + i, height=24, width=32))
-        for name in LENGTHS:
-            self.core.submit(HoldRecording("s", "m", name, sound(name)))
-
-    def tokens(self, answer: str) -> list[int]:
-        return self.sequences[f"s/{answer}"].generated.tokens
+HELD: list[Message] = [
+    hold("p", 1, height=24, width=40),
+    *(hold(name, 10 + i, height=24, width=32) for i, name in enumerate(FRAMES)),
+    *(HoldRecording("s", "m", name, sound(name)) for name in LENGTHS),
+]
 
 
 def theirs(pair: tuple[Path, Any], messages: list[ChatMessage], sequence: Any) -> list[int]:
@@ -136,7 +120,7 @@ def theirs(pair: tuple[Path, Any], messages: list[ChatMessage], sequence: Any) -
 
 @pytest.mark.parametrize("name", [name for name in QUESTIONS if name != "live video"])
 def test_greedy_tokens_are_those_of_generate(pair: tuple[Path, Any], name: str) -> None:
-    ours = Watched(pair[0])
+    ours = Watched(pair[0], HELD)
     ours.core.submit(ask(*QUESTIONS[name], max_tokens=NEW))
     assert isinstance(done := outcome(rest(ours.core)), AnswerCompleted), done
     assert ours.tokens("a") == theirs(pair, QUESTIONS[name], ours.sequences["s/a"])
@@ -144,29 +128,16 @@ def test_greedy_tokens_are_those_of_generate(pair: tuple[Path, Any], name: str) 
 
 @pytest.mark.parametrize("budget", [17, 40])
 def test_steps_company_and_caches_change_nothing(pair: tuple[Path, Any], budget: int) -> None:
-    """Budgets so small that prompts are cut inside media; then all of them again, cached."""
-    alone = {}
-    for name, messages in QUESTIONS.items():
-        ours = Watched(pair[0])
-        ours.core.submit(ask(*messages, max_tokens=NEW))
-        rest(ours.core)
-        alone[name] = ours.tokens("a")
-    ours = Watched(pair[0], token_budget=budget)
-    for again in ("", " again"):
-        for name, messages in QUESTIONS.items():
-            ours.core.submit(ask(*messages, max_tokens=NEW, answer=name + again))
-        events = rest(ours.core)
-        for name in QUESTIONS:
-            assert isinstance(outcome(events, name + again), AnswerCompleted)
-            assert ours.tokens(name + again) == alone[name]
-    assert ours.core.stats()["prompt_tokens_found"] > 100
+    make = partial(Watched, pair[0], HELD)
+    together = answered_together(make, QUESTIONS, NEW, budget)
+    assert together == answered_alone(make, QUESTIONS, NEW)
 
 
 def test_the_prompt_is_the_processors(pair: tuple[Path, Any]) -> None:
     """A video's slices stand side by side, and positions say when each was."""
     from transformers import Qwen2Tokenizer
 
-    ours = Watched(pair[0])
+    ours = Watched(pair[0], HELD)
     ours.core.submit(ask(*QUESTIONS["all, later on"], max_tokens=NEW))
     events = rest(ours.core)
     request = ours.sequences["s/a"].request
@@ -189,7 +160,7 @@ def test_the_prompt_is_the_processors(pair: tuple[Path, Any]) -> None:
 
 
 def test_a_live_video_grows_at_its_end(pair: tuple[Path, Any]) -> None:
-    ours = Watched(pair[0])
+    ours = Watched(pair[0], HELD)
     for count in (3, 5):
         video = VideoPart(FRAMES[:count], SECONDS[:count], live=True)
         ours.core.submit(ask(user(video, "?"), answer=f"{count}"))
@@ -209,7 +180,7 @@ def test_the_whole_model_answers_as_its_thinker_does(
     make_whole(tmp_path)
     answers = []
     for folder in (pair[0], tmp_path):
-        ours = Watched(folder)
+        ours = Watched(folder, HELD)
         question = QUESTIONS["all, later on"]
         ours.core.submit(ask(*question, max_tokens=NEW, ignore_end=True))
         rest(ours.core)
@@ -218,7 +189,7 @@ def test_the_whole_model_answers_as_its_thinker_does(
 
 
 def test_recordings_come_and_go(pair: tuple[Path, Any]) -> None:
-    core = Watched(pair[0]).core
+    core = Watched(pair[0], HELD).core
     held = core.stats()
     assert held["recordings"] == 2
     assert held["recording_bytes"] == 4 * sum(round(SAMPLE_RATE * s) for s in LENGTHS.values())
@@ -237,7 +208,7 @@ def test_recordings_come_and_go(pair: tuple[Path, Any]) -> None:
 
 
 def test_a_recording_that_does_not_fit_is_named(pair: tuple[Path, Any]) -> None:
-    core = Watched(pair[0]).core
+    core = Watched(pair[0], HELD).core
     core.submit(HoldRecording("s", "m", "endless", np.zeros(60 * SAMPLE_RATE, np.float32)))
     core.submit(ask(user(short, AudioPart("endless"), "?")))
     failed = outcome(rest(core))

@@ -3,17 +3,18 @@ the steps, the company and the caches."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import AnswerCompleted, ChatMessage, TextPart, VideoPart
 from lookhear.engine.models.vision_encoder import patchify
 from lookhear.engine.paged.request import PagedSequence
-from tests.engine.chat.asking import ask, hold, image, make_core, outcome, rest, user
+from tests.engine.chat.asking import ask, hold, image, outcome, rest, user
+from tests.engine.chat.watching import Watched, answered_alone, answered_together
 from tools.random_checkpoints.qwen3 import EXPERTS
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
@@ -42,27 +43,10 @@ def pair(
     return folder, build_served_qwen3_vl(folder, seed=3, text=request.param)
 
 
-class Watched:
-    """A core whose sequences are remembered: tokens of prompts and answers."""
-
-    def __init__(self, folder: Path, **changes: object) -> None:
-        self.core: EngineCore = make_core(folder, **changes)
-        self.sequences: dict[str, PagedSequence] = {}
-        place = self.core._runner.place
-
-        def watched(request: Any) -> Any:
-            sequence = place(request)
-            self.sequences[request.key] = sequence
-            return sequence
-
-        self.core._runner.place = watched  # type: ignore[method-assign]
-        for i, (name, (height, width)) in enumerate(SIZES.items()):
-            self.core.submit(hold(name, i, height=height, width=width))
-        for i, name in enumerate(FRAMES):
-            self.core.submit(hold(name, 10 + i, height=24, width=32))
-
-    def tokens(self, answer: str) -> list[int]:
-        return self.sequences[f"s/{answer}"].generated.tokens
+HELD = [
+    *(hold(name, i, height=h, width=w) for i, (name, (h, w)) in enumerate(SIZES.items())),
+    *(hold(name, 10 + i, height=24, width=32) for i, name in enumerate(FRAMES)),
+]
 
 
 def theirs(pair: tuple[Path, Any], sequence: PagedSequence) -> list[int]:
@@ -105,7 +89,7 @@ def _dims(config: Any) -> Any:
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_greedy_tokens_are_those_of_generate(pair: tuple[Path, Any], name: str) -> None:
-    ours = Watched(pair[0])
+    ours = Watched(pair[0], HELD)
     ours.core.submit(ask(*QUESTIONS[name], max_tokens=NEW))
     assert isinstance(done := outcome(rest(ours.core)), AnswerCompleted), done
     assert ours.tokens("a") == theirs(pair, ours.sequences["s/a"])
@@ -113,19 +97,6 @@ def test_greedy_tokens_are_those_of_generate(pair: tuple[Path, Any], name: str) 
 
 @pytest.mark.parametrize("budget", [17, 23, 40])
 def test_steps_company_and_caches_change_nothing(pair: tuple[Path, Any], budget: int) -> None:
-    """Budgets so small that prompts are cut inside pictures; then all of them again, cached."""
-    alone = {}
-    for name, messages in QUESTIONS.items():
-        ours = Watched(pair[0])
-        ours.core.submit(ask(*messages, max_tokens=NEW))
-        rest(ours.core)
-        alone[name] = ours.tokens("a")
-    ours = Watched(pair[0], token_budget=budget)
-    for again in ("", " again"):
-        for name, messages in QUESTIONS.items():
-            ours.core.submit(ask(*messages, max_tokens=NEW, answer=name + again))
-        events = rest(ours.core)
-        for name in QUESTIONS:
-            assert isinstance(outcome(events, name + again), AnswerCompleted)
-            assert ours.tokens(name + again) == alone[name]
-    assert ours.core.stats()["prompt_tokens_found"] > 100
+    make = partial(Watched, pair[0], HELD)
+    together = answered_together(make, QUESTIONS, NEW, budget)
+    assert together == answered_alone(make, QUESTIONS, NEW)

@@ -3,6 +3,7 @@ them, and the same greedy tokens as transformers' `generate`."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import (
     AnswerCompleted,
     AnswerFailed,
@@ -20,7 +20,8 @@ from lookhear.engine.messages import (
     VideoPart,
 )
 from lookhear.engine.smolvlm.crops import CropRules
-from tests.engine.chat.asking import ask, hold, image, make_core, outcome, pixels, rest, user
+from tests.engine.chat.asking import ask, hold, image, outcome, pixels, rest, user
+from tests.engine.chat.watching import Watched, answered_alone, answered_together
 from tools.random_checkpoints.smolvlm import build_served_smolvlm
 
 NEW = 12
@@ -47,25 +48,7 @@ def pair(
     return folder, build_served_smolvlm(folder, seed=3, kind=request.param)
 
 
-class Watched:
-    """A core whose requests are remembered."""
-
-    def __init__(self, folder: Path, **changes: object) -> None:
-        self.core: EngineCore = make_core(folder, **changes)
-        self.sequences: dict[str, Any] = {}
-        place = self.core._runner.place
-
-        def watched(request: Any) -> Any:
-            self.sequences[request.key] = sequence = place(request)
-            return sequence
-
-        self.core._runner.place = watched  # type: ignore[method-assign]
-        for i, (name, (height, width)) in enumerate(SIZES.items()):
-            self.core.submit(hold(name, i, height=height, width=width))
-
-    def tokens(self, answer: str) -> list[int]:
-        tokens: list[int] = self.sequences[f"s/{answer}"].generated.tokens
-        return tokens
+HELD = [hold(name, i, height=h, width=w) for i, (name, (h, w)) in enumerate(SIZES.items())]
 
 
 def theirs(model: Any, sequence: Any) -> list[int]:
@@ -89,7 +72,7 @@ def theirs(model: Any, sequence: Any) -> list[int]:
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_greedy_tokens_are_those_of_generate(pair: tuple[Path, Any], name: str) -> None:
-    ours = Watched(pair[0])
+    ours = Watched(pair[0], HELD)
     ours.core.submit(ask(*QUESTIONS[name], max_tokens=NEW))
     assert isinstance(done := outcome(rest(ours.core)), AnswerCompleted), done
     assert ours.tokens("a") == theirs(pair[1], ours.sequences["s/a"])
@@ -97,21 +80,9 @@ def test_greedy_tokens_are_those_of_generate(pair: tuple[Path, Any], name: str) 
 
 @pytest.mark.parametrize("budget", [17, 40])
 def test_steps_company_and_caches_change_nothing(pair: tuple[Path, Any], budget: int) -> None:
-    alone = {}
-    for name, messages in QUESTIONS.items():
-        ours = Watched(pair[0])
-        ours.core.submit(ask(*messages, max_tokens=NEW))
-        rest(ours.core)
-        alone[name] = ours.tokens("a")
-    ours = Watched(pair[0], token_budget=budget)
-    for again in ("", " again"):
-        for name, messages in QUESTIONS.items():
-            ours.core.submit(ask(*messages, max_tokens=NEW, answer=name + again))
-        events = rest(ours.core)
-        for name in QUESTIONS:
-            assert isinstance(outcome(events, name + again), AnswerCompleted)
-            assert ours.tokens(name + again) == alone[name]
-    assert ours.core.stats()["prompt_tokens_found"] > 50
+    make = partial(Watched, pair[0], HELD)
+    together = answered_together(make, QUESTIONS, NEW, budget, found=50)
+    assert together == answered_alone(make, QUESTIONS, NEW)
 
 
 def test_the_prompt_is_the_processors(pair: tuple[Path, Any]) -> None:
@@ -123,7 +94,7 @@ def test_the_prompt_is_the_processors(pair: tuple[Path, Any]) -> None:
         text: str = get_image_prompt_string(rows, columns, 4, *names)
         return text
 
-    ours = Watched(pair[0])
+    ours = Watched(pair[0], HELD)
     ours.core.submit(ask(*QUESTIONS["several, later on"], max_tokens=NEW))
     events = rest(ours.core)
     expected = (
@@ -164,19 +135,19 @@ def test_crops_are_the_processors(size: tuple[int, int]) -> None:
 def test_a_small_budget_leaves_fewer_crops(pair: tuple[Path, Any]) -> None:
     counts = []
     for most in (1000, 25, 12, 4):
-        ours = Watched(pair[0], max_picture_tokens=most)
+        ours = Watched(pair[0], HELD, max_picture_tokens=most)
         ours.core.submit(ask(user(image("square"), "?")))
         rest(ours.core)
         counts.append(len(ours.sequences["s/a"].request.media))
     assert counts == [10, 5, 1, 1]
-    ours = Watched(pair[0], max_picture_tokens=4)
+    ours = Watched(pair[0], HELD, max_picture_tokens=4)
     ours.core.submit(ask(user(image("square", "high"), "?")))
     rest(ours.core)
     assert len(ours.sequences["s/a"].request.media) == 10
 
 
 def test_pictures_share_the_context(pair: tuple[Path, Any]) -> None:
-    ours = Watched(pair[0], max_context_tokens=256)
+    ours = Watched(pair[0], HELD, max_context_tokens=256)
     ours.core.submit(ask(user(*[image("square")] * 5, "?"), max_tokens=8))
     assert isinstance(outcome(rest(ours.core)), AnswerCompleted)
     assert len(ours.sequences["s/a"].request.media) == 5 * 5
@@ -186,7 +157,7 @@ def test_pictures_share_the_context(pair: tuple[Path, Any]) -> None:
 
 
 def test_it_sees_no_videos(pair: tuple[Path, Any]) -> None:
-    core = Watched(pair[0]).core
+    core = Watched(pair[0], HELD).core
     core.submit(ask(user(VideoPart(["square"], [0.0]), "?")))
     failed = outcome(rest(core))
     assert isinstance(failed, AnswerFailed) and failed.code == "invalid_value"

@@ -4,6 +4,7 @@ tokens, whatever the steps, the company and the caches."""
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
-from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.registry import family_of
 from lookhear.engine.messages import (
     SAMPLE_RATE,
@@ -25,9 +25,9 @@ from lookhear.engine.messages import (
     LoadAdapter,
     TextPart,
 )
-from lookhear.engine.paged.request import PagedSequence
 from lookhear.kernels import log_mel, mel_filters
-from tests.engine.chat.asking import ask, image, make_core, outcome, rest, user
+from tests.engine.chat.asking import ask, image, outcome, rest, user
+from tests.engine.chat.watching import Watched, answered_alone, answered_together
 from tools.random_checkpoints.adapters import ALL, build_random_adapter, merged
 from tools.random_checkpoints.voxtral_chat import HEARING, SPECIAL, build_random_voxtral_chat
 
@@ -62,25 +62,7 @@ def sound(name: str) -> NDArray[np.float32]:
     return samples.astype(np.float32)
 
 
-class Watched:
-    """A core whose sequences are remembered: tokens of prompts and answers."""
-
-    def __init__(self, folder: Path, **changes: object) -> None:
-        self.core: EngineCore = make_core(folder, **changes)
-        self.sequences: dict[str, PagedSequence] = {}
-        place = self.core._runner.place
-
-        def watched(request: Any) -> Any:
-            sequence = place(request)
-            self.sequences[request.key] = sequence
-            return sequence
-
-        self.core._runner.place = watched  # type: ignore[method-assign]
-        for name in LENGTHS:
-            self.core.submit(HoldRecording("s", "m", name, sound(name)))
-
-    def tokens(self, answer: str) -> list[int]:
-        return self.sequences[f"s/{answer}"].generated.tokens
+HELD = [HoldRecording("s", "m", name, sound(name)) for name in LENGTHS]
 
 
 def theirs(model: Any, messages: list[ChatMessage], tokens: list[int]) -> list[int]:
@@ -111,25 +93,16 @@ def theirs(model: Any, messages: list[ChatMessage], tokens: list[int]) -> list[i
 
 
 def test_greedy_tokens_are_those_of_generate(pair: tuple[Path, Any]) -> None:
-    """One by one, then in steps so small that prompts are cut inside of what is heard, and all of
-    them again, out of the cache."""
-    alone = Watched(pair[0])
-    expected = {}
-    for name, messages in QUESTIONS.items():
-        alone.core.submit(ask(*messages, max_tokens=NEW, answer=name))
-        done = outcome(rest(alone.core), name)
-        assert isinstance(done, AnswerCompleted), done
-        prompt = list(alone.sequences[f"s/{name}"].request.tokens)
-        expected[name] = theirs(pair[1], messages, prompt)
-        assert alone.tokens(name) == expected[name]
-    together = Watched(pair[0], token_budget=17)
-    for again in ("", " again"):
-        for name, messages in QUESTIONS.items():
-            together.core.submit(ask(*messages, max_tokens=NEW, answer=name + again))
-        rest(together.core)
-        for name in QUESTIONS:
-            assert together.tokens(name + again) == expected[name]
-    assert together.core.stats()["prompt_tokens_found"] > 100
+    ours = Watched(pair[0], HELD)
+    for name, answer in ours.answers(QUESTIONS, NEW).items():
+        prompt = list(ours.sequences[f"s/{name}"].request.tokens)
+        assert answer == theirs(pair[1], QUESTIONS[name], prompt)
+
+
+def test_steps_company_and_caches_change_nothing(pair: tuple[Path, Any]) -> None:
+    make = partial(Watched, pair[0], HELD)
+    together = answered_together(make, QUESTIONS, NEW, 17)
+    assert together == answered_alone(make, QUESTIONS, NEW)
 
 
 def test_adapters_change_what_is_written_and_what_is_heard(
@@ -137,7 +110,7 @@ def test_adapters_change_what_is_written_and_what_is_heard(
 ) -> None:
     """As the merged model; named as transformers 5 does and as the checkpoint does, with all its
     linears and with the encoder's alone, beside a question without any."""
-    ours, wanted = Watched(pair[0], max_adapters=3), {}
+    ours, wanted = Watched(pair[0], HELD, max_adapters=3), {}
     question = QUESTIONS["sounds"]
     hearing = ("q_proj", "v_proj", "fc1", "linear_1")
     kinds: dict[str, dict[str, Any]] = {
@@ -168,7 +141,7 @@ def test_adapters_change_what_is_written_and_what_is_heard(
 
 
 def test_what_it_cannot_do_is_one_clear_error(pair: tuple[Path, Any]) -> None:
-    core = Watched(pair[0]).core
+    core = Watched(pair[0], HELD).core
     core.submit(ask(user(image("p"), "What do you see?")))
     failed = outcome(rest(core))
     assert isinstance(failed, AnswerFailed) and failed.code == "invalid_model"
