@@ -237,8 +237,8 @@ class ChatDesk:
                 if (why := self._prompter.refusal(part, self._name)) is not None:
                     raise PartError("invalid_model", why, (i, k))
                 is_media = not isinstance(part, TextPart | EmbeddingsPart)
-                if message.role != "user" and is_media:
-                    text = f"expected media in messages of users, got one of {message.role}"
+                if message.role not in ("user", "tool") and is_media:
+                    text = f"expected media of users and tools, got one of {message.role}"
                     raise PartError("invalid_value", text, (i, k))
 
     def _read_ahead(self, message: ReadAhead, core: EngineCore) -> list[Event]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lookhear.engine.markup.call_family import CallFamily
-from lookhear.engine.messages import ChatMessage, TextPart, Tool
+from lookhear.engine.messages import ChatMessage, Part, TextPart, Tool
 
 
 def as_plain_text(
@@ -47,8 +47,8 @@ def _told(tools: Sequence[Tool], family: CallFamily) -> str:
 
 def _message(message: ChatMessage, family: CallFamily) -> ChatMessage:
     if message.role == "tool":
-        texts = "".join(part.text for part in message.parts if isinstance(part, TextPart))
-        return ChatMessage("user", [TextPart(f"<tool_response>\n{texts}\n</tool_response>")])
+        around = [TextPart("<tool_response>\n"), *message.parts, TextPart("\n</tool_response>")]
+        return ChatMessage("user", _joined(around))
     if not message.calls:
         return message
     calls = [family.written(call.name, call.arguments) for call in message.calls]
@@ -57,3 +57,15 @@ def _message(message: ChatMessage, family: CallFamily) -> ChatMessage:
         [*message.parts, TextPart(family.between.join(calls))],
         thinking=message.thinking,
     )
+
+
+def _joined(parts: Sequence[Part]) -> list[Part]:
+    """Texts that follow each other are one: templates may put line breaks between parts."""
+    joined: list[Part] = []
+    for part in parts:
+        before = joined[-1] if joined else None
+        if isinstance(part, TextPart) and isinstance(before, TextPart):
+            joined[-1] = TextPart(before.text + part.text)
+        else:
+            joined.append(part)
+    return joined

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.chat.embeddings import EmbeddingsStore
-from lookhear.engine.chat.pictures import HeldPictures, PartMedia, Place
+from lookhear.engine.chat.pictures import HeldPictures, PartError, PartMedia, Place
 from lookhear.engine.chat.recordings import AUDIO_PAD, RecordingStore
 from lookhear.engine.chat.template import (
     KINDS,
@@ -237,11 +237,12 @@ class ChatPrompter:
         left = [place for stream in streams.values() for place in stream]
         filled = [piece.place for piece in tokens if isinstance(piece, Gap)]
         left += [place for place, _ in given if place not in filled]
-        if left:
-            raise RequestError(
-                "invalid_value",
-                f"messages[{left[0][0]}]: the model's chat template has no place for its media",
-            )
+        if left:  # of a tool, if there is one: what is someone else's may stand in its place then
+            of_tools = (place for place, _ in parts if messages[place[0]].role == "tool")
+            place = next(of_tools, left[0])
+            where = f"messages of the {messages[place[0]].role}"
+            why = f"the model's chat template has no place for media in {where}"
+            raise PartError("invalid_value", f"expected text, {why}", place)
         num_text = sum(len(piece) for piece in tokens if isinstance(piece, list))
         room = self.max_tokens - max(1, reserved) - num_text
         if parts and room < 1:  # no part is to blame

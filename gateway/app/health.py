@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -76,7 +77,8 @@ async def models(request: Request) -> Response:
     cards = services(request).models
     data = [_on_wire(card) for card in cards]
     data += [_on_wire(card, alias) for card in cards for alias in card.aliases]
-    return JSONResponse({"object": "list", "data": data})
+    ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {}
+    return JSONResponse({"object": "list", "data": data, "has_more": False, **ends})
 
 
 async def model(request: Request) -> Response:
@@ -87,7 +89,8 @@ async def model(request: Request) -> Response:
 
 
 def _on_wire(card: ModelCard, alias: str | None = None) -> dict[str, Any]:
-    """alias: the entry is about this other name of the model; `root` is what vLLM calls its own."""
+    """alias: the entry is about this other name of the model; `root` is what vLLM calls its own.
+    `type`, `display_name` and `created_at` are Anthropic's words."""
     chosen: dict[str, Any] = {"reason": card.reason} if card.reason else {}
     if alias is not None:
         chosen |= {"root": card.id, "lookhear": {"alias_of": card.id}}
@@ -96,6 +99,9 @@ def _on_wire(card: ModelCard, alias: str | None = None) -> dict[str, Any]:
         "object": "model",
         "created": card.created,
         "owned_by": "lookhear",
+        "type": "model",
+        "display_name": alias or card.id,
+        "created_at": datetime.fromtimestamp(card.created, UTC).isoformat().replace("+00:00", "Z"),
         "architecture": card.architecture,
         "languages": card.languages,
         "parameters": card.parameters,

@@ -35,5 +35,6 @@ def chat_routes(gateway: Services) -> list[Route]:
             for path, dialect in dialects.items()
         ),
         Route("/v1/responses/{id}", kept.one, methods=["GET", "DELETE"]),
+        Route("/v1/responses/{id}/cancel", kept.cancel, methods=["POST"]),
         Route("/v1/responses/{id}/input_items", kept.input_items, methods=["GET"]),
     ]

@@ -133,8 +133,9 @@ def _part(part: object, path: str, role: str) -> TextPart | Pointer:
     if type == "prompt_embeds":  # they stand for a text, whoever says it
         data = text_of(part, "data", path)
         return Pointer("prompt_embeds", data, path, f"{path}.data", is_base64=True)
-    if role != "user":
-        raise wrong(f"{path}.type", f'"text" in a message of the {role}', shown(type))
+    if role != "user" and not (role == "tool" and type == "image_url"):
+        texts = '"text" or "image_url"' if role == "tool" else '"text"'
+        raise wrong(f"{path}.type", f"{texts} in a message of the {role}", shown(type))
     if type == "input_audio":
         return _recording(part, path)
     return _pointer(part, str(type), path)

@@ -7,17 +7,25 @@ who asks, or ask for nothing, are not.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import islice
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError
 
 from lookhear.engine.messages import AnswerSettings, Tool
 from lookhear.gateway.chat.refusals import Absent, check_absent, invalid, unsupported
-from lookhear.gateway.checks.answers import INT32, SamplingFields, answer_settings
+from lookhear.gateway.checks.answers import (
+    INT32,
+    JsonSchema,
+    ResponseFormat,
+    SamplingFields,
+    answer_settings,
+    checked_schema,
+)
 from lookhear.gateway.checks.checks import Text, WireModel, shown
 from lookhear.gateway.checks.tools import CheckedChoice, FunctionWire, ToolChoice, few_tools
 from lookhear.gateway.checks.unread import MOST, unread
@@ -27,6 +35,7 @@ MAX_CHOICES = 8
 MAX_SALT = 1024  # characters
 MAX_TEXTS = 256  # of which an answer may be one
 MAX_PATTERN = 4096  # characters
+FORMS = ("choice", "regex", "json", "json_object")  # of structured_outputs
 ONLY_SCHEMAS = "this server constrains answers by response_format and structured_outputs"
 
 ABSENT: Absent = {
@@ -82,6 +91,15 @@ def _token_ids(bias: dict[str, float]) -> dict[str, float]:
     return {str(int(token)): value for token, value in bias.items()}
 
 
+def _schema(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError(f"expected a JSON Schema, got {shown(value)}") from None
+
+
 Choice = Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN)]
 LogitBias = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 
@@ -93,15 +111,32 @@ class StreamOptions(WireModel):
 
 
 class StructuredOutputs(WireModel):
-    """What answers keep to that are no JSON, as vLLM names it."""
+    """What answers keep to, as vLLM names it. content: JSON Schema, or the text of it."""
 
     choice: Annotated[list[Choice], Field(min_length=1, max_length=MAX_TEXTS)] | None = None
     regex: Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN)] | None = None
+    content: Annotated[dict[str, Any], BeforeValidator(_schema), AfterValidator(checked_schema)] | (
+        None
+    ) = Field(None, alias="json")
+    json_object: bool | None = None
+
+    @property
+    def forms(self) -> list[str]:
+        """Those that are given, by their names."""
+        given = (self.choice, self.regex, self.content, self.json_object or None)
+        return [name for name, form in zip(FORMS, given, strict=True) if form is not None]
+
+    def format(self) -> ResponseFormat | None:
+        """The same as a `response_format`; None: it is no JSON."""
+        if self.content is not None:
+            schema = JsonSchema(name="answer", schema=self.content)
+            return ResponseFormat(type="json_schema", json_schema=schema)
+        return ResponseFormat(type="json_object") if self.json_object else None
 
 
 def _one_form(given: StructuredOutputs) -> StructuredOutputs:
-    if given.choice is not None and given.regex is not None:
-        raise ValueError("expected one of choice and regex, got both")
+    if len(given.forms) > 1:
+        raise ValueError(f"expected one of {', '.join(FORMS)}, got {' and '.join(given.forms)}")
     return given
 
 
@@ -141,9 +176,13 @@ class Parameters(SamplingFields):
 
     @property
     def fields(self) -> Mapping[str, str]:
-        """`FIELDS`, by the name that this client has for the length of an answer."""
-        is_old = self.max_tokens is not None and self.max_completion_tokens is None
-        return {**FIELDS, "max_tokens": "max_tokens"} if is_old else FIELDS
+        """`FIELDS`, by the names that this client has for an answer's length and its schema."""
+        own: dict[str, str] = {}
+        if self.max_tokens is not None and self.max_completion_tokens is None:
+            own["max_tokens"] = "max_tokens"
+        if self.structured_outputs is not None and self.structured_outputs.format() is not None:
+            own["schema"] = "structured_outputs"
+        return FIELDS | own
 
     @property
     def given_tools(self) -> list[Tool]:
@@ -157,7 +196,8 @@ class Parameters(SamplingFields):
 
     def settings(self) -> AnswerSettings:
         """Of the first choice, in the engine's words, but for the model."""
-        return answer_settings(
+        form = self.structured_outputs or StructuredOutputs(json=None)
+        settings = answer_settings(
             self,
             "",
             secrets.randbits(63),
@@ -169,15 +209,18 @@ class Parameters(SamplingFields):
             cache_salt=self.cache_salt or "",
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             parallel_calls=self.parallel_tool_calls is not False,
-            pattern=self.structured_outputs.regex if self.structured_outputs else None,
-            choices=list(self.structured_outputs.choice or ()) if self.structured_outputs else [],
+            pattern=form.regex,
+            choices=list(form.choice or ()),
             **self.tool_choice.settings(self.given_tools),
         )
+        format = form.format()
+        return settings if format is None else replace(settings, schema=format.schema_text())
 
 
 def parse_parameters(body: Mapping[str, Any]) -> Parameters:
     """Raises ApiError, naming the field."""
     check_absent(body, ABSENT)
+    _check_grammars(body.get("structured_outputs"))
     _check_processor(body.get("mm_processor_kwargs"))
     try:
         checked = Parameters.model_validate(body)
@@ -201,6 +244,14 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
             raise ApiError(400, message, code="invalid_value", param=name) from None
     checked._ignored = _ignored(body)
     return checked
+
+
+def _check_grammars(given: object) -> None:
+    """Forms that some servers have and this one does not. Raises ApiError."""
+    for name in ("grammar", "structural_tag"):
+        if isinstance(given, dict) and given.get(name) is not None:
+            why = f"answers keep to one of {', '.join(FORMS)} here"
+            raise unsupported(f"structured_outputs.{name}", why, given[name])
 
 
 def _check_processor(given: object) -> None:

@@ -21,7 +21,7 @@ Json = dict[str, Any]
 MAX_CALLS = 128  # of one message
 USERS = ("text", "image", "document", "tool_result")
 ASSISTANTS = ("text", "thinking", "redacted_thinking", "tool_use")
-IN_RESULTS = ("text", "document")
+IN_RESULTS = ("text", "image", "document")
 KEPT_NOWHERE = "no files are stored here"
 
 
@@ -75,9 +75,12 @@ def _texts(
     if isinstance(value, str):
         return [TextPart(unicode(value, path))], [path]
     parts: list[TextPart | Pointer] = []
+    paths: list[str] = []
     for block, where in _blocks(value, path, kinds):
-        parts += _user_part(block, where)
-    return parts, [path] * len(parts)
+        more = _user_part(block, where)
+        parts += more
+        paths += [where] * len(more)
+    return parts, paths
 
 
 def _blocks(value: object, path: str, kinds: tuple[str, ...]) -> list[tuple[Json, str]]:

@@ -110,6 +110,7 @@ class CountedParameters(SamplingFields):
     tool_choice: Choice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
+    output_format: JsonFormat | None = None
     stop_sequences: Stops | None = None
     stream: bool | None = None
     max_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
@@ -131,6 +132,12 @@ class CountedParameters(SamplingFields):
         mode: Any = MODES[given.type]
         return ToolChoice(mode, names, given.type)
 
+    @property
+    def format(self) -> JsonFormat | None:
+        """What the answer keeps to. Older SDKs have it beside the rest of its configuration."""
+        config = self.output_config
+        return self.output_format or (None if config is None else config.format)
+
     def settings(self) -> AnswerSettings:
         """In the engine's words, but for the model."""
         given, chosen = self.thinking, self.tool_choice
@@ -144,8 +151,7 @@ class CountedParameters(SamplingFields):
             parallel_calls=not one_call,
             **self.choice.settings(self._tools),
         )
-        format = None if self.output_config is None else self.output_config.format
-        schema = None
+        format, schema = self.format, None
         if format is not None:
             named = JsonSchema(name="answer", schema=format.content)
             schema = ResponseFormat(type="json_schema", json_schema=named).schema_text()

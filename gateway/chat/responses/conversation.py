@@ -91,7 +91,15 @@ def _output(wire: Json, path: str, called: set[str]) -> Line:
         return Line("tool", [TextPart(unicode(output, where))], [where], path, call=id)
     places = [f"{where}[{index}]" for index in range(len(output))]
     parts = [_part(part, place, "tool") for part, place in zip(output, places, strict=True)]
-    return Line("tool", parts, places, path, call=id)
+    for part in parts:
+        if isinstance(part, Pointer) and part.kind != "image":
+            expected = "texts and images in an output of a function"
+            raise wrong(part.part, expected, _noun(part), code="unsupported_content")
+    return Line("tool", parts or [TextPart("")], places or [where], path, call=id)
+
+
+def _noun(pointer: Pointer) -> str:
+    return "a recording" if pointer.kind == "audio" else f"a {pointer.kind}"
 
 
 def _call(wire: Json, path: str) -> ToolCall:
@@ -109,9 +117,8 @@ def _part(part: Json, path: str, role: str) -> TextPart | Pointer:
         return TextPart(part["text"])
     if kind == "input_file" and "file_id" not in part and (text := _text_file(part, path)):
         return text
-    if role != "user":
-        whose = "an output of a function" if role == "tool" else f"a message of the {role}"
-        raise wrong(f"{path}.type", f"input_text in {whose}", shown(kind))
+    if role not in ("user", "tool"):
+        raise wrong(f"{path}.type", f"input_text in a message of the {role}", shown(kind))
     if part.get("file_id") is not None:
         raise unsupported(f"{path}.file_id", "no files are stored here", part["file_id"])
     if kind == "input_image":

@@ -43,7 +43,10 @@ class Responses:
         def find(id: str) -> Item | None:
             return None if store is None else store.item(id, owner)
 
-        new, places = parse_input(body.get("input"), find, self._ids)
+        # Who goes on with a response may have nothing to add: the model is asked again.
+        new, places = list[Item](), list[str]()
+        if not before or body.get("input") is not None:
+            new, places = parse_input(body.get("input"), find, self._ids)
         items, paths = [*before, *new], [*(each.id for each in before), *places]
         lines = lines_of([each.wire for each in items], paths, asked.instructions)
         check_media(lines, max_media)

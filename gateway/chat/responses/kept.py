@@ -37,6 +37,13 @@ class KeptResponses:
             raise wrong("stream", f"false or nothing, {why}", got, "unsupported_parameter")
         return JSONResponse(kept.response)
 
+    async def cancel(self, request: Request) -> Response:
+        """Only who made a response in the background could wish to, and nobody does here. Raises
+        ApiError."""
+        id = self._kept(request).response["id"]
+        expected = "the id of a response that is made in the background, none is here"
+        raise wrong("response_id", expected, shown(id), "unsupported_parameter")
+
     async def input_items(self, request: Request) -> Response:
         """What the response answers, the newest first unless `order` is asc. Raises ApiError."""
         kept, query = self._kept(request), request.query_params

@@ -22,6 +22,7 @@ from lookhear.engine.messages import (
     ReadAhead,
     StartTurn,
     TextPart,
+    ToolCall,
     TranscribeFile,
     TranscriptionSettings,
     TurnFailed,
@@ -242,6 +243,18 @@ def test_bad_parts_are_named(core: EngineCore) -> None:
     assert isinstance(outcome(rest(core), "b"), AnswerFailed)
     core.submit(ask(ChatMessage("judge", [TextPart("x")]), answer="c"))
     assert isinstance(outcome(rest(core), "c"), AnswerFailed)
+
+
+def test_a_tool_may_show_a_picture(core: EngineCore) -> None:
+    core.submit(hold("p", 2))
+    called = ChatMessage("assistant", [], [ToolCall("c", "f", "{}")])
+    for answer, pictures in (("shown", [image("p")]), ("not shown", [])):
+        told = ChatMessage("tool", [TextPart("see"), *pictures], call="c")
+        core.submit(ask(user("Look."), called, told, answer=answer))
+    heard = rest(core)
+    ends = [outcome(heard, answer) for answer in ("shown", "not shown")]
+    counts = [end.usage.image for end in ends if isinstance(end, AnswerCompleted)]
+    assert len(counts) == 2 and counts[0] > counts[1] == 0
 
 
 def test_a_picture_is_not_to_blame_for_an_answer_that_is_too_long(folder: Path) -> None:

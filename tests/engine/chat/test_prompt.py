@@ -11,11 +11,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from lookhear.engine.chat.pictures import PictureEncoder
+from lookhear.engine.chat.pictures import PartError, PictureEncoder
 from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
 from lookhear.engine.chat.template import DEFAULT, ChatTemplate
-from lookhear.engine.messages import ChatMessage, TextPart, VideoPart
+from lookhear.engine.messages import ChatMessage, TextPart, ToolCall, VideoPart
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.engine.chat.asking import image, pixels, user
@@ -54,6 +54,22 @@ def prompter(folder: Path) -> ChatPrompter:
 
 def medium(pixels: NDArray[np.float32]) -> Medium:
     return Medium.of(pixels, pixels.shape[2] * pixels.shape[3] // SIDE**2)
+
+
+def test_a_template_without_a_place_for_a_tools_picture_says_so(folder: Path) -> None:
+    rules = PixelRules(SIDE, 2, SIDE**2, 64 * SIDE**2, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    pictures = PictureEncoder(medium, rules, rules, live_tokens=4)
+    pictures.hold("s", "one", pixels(0, 8, 8))
+    source = DEFAULT.replace(
+        "part.type == 'image'", "part.type == 'image' and (tools or message.role == 'user')"
+    )
+    template = ChatTemplate(source, {}, folder)
+    prompter = ChatPrompter(QwenTokenizer.from_folder(folder), template, pictures, max_tokens=1000)
+    called = ChatMessage("assistant", [], [ToolCall("c", "f", "{}")])
+    told = ChatMessage("tool", [TextPart("see"), image("one")], call="c")
+    with pytest.raises(PartError, match="no place for media in messages of the tool") as caught:
+        prompter.prompt("s", [called, told, user(image("one"), "?")])
+    assert caught.value.place == (1, 1)
 
 
 def frames(*seconds: float, live: bool = False) -> VideoPart:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from lookhear.engine.chat.template import ChatTemplate, UserText
-from lookhear.engine.messages import ChatMessage, TextPart, Tool, ToolCall
+from lookhear.engine.messages import ChatMessage, ImagePart, Part, TextPart, Tool, ToolCall
 from tests.engine.chat.test_template import joined
 
 # As Qwen3's and Qwen2.5's write them, each in its way.
@@ -112,3 +112,19 @@ def test_a_template_that_knows_no_tools_tells_them_in_plain_text() -> None:
     text = joined(template.render(told, tools=[Tool("f", "goes", "{}")]))
     assert text.startswith("[system]Be kind.") and "You can call tools." in text
     assert text.count("[system]") == 1
+
+
+def test_pictures_in_outputs_of_tools_stay_where_they_are() -> None:
+    source = (
+        "{% for m in messages %}[{{ m.role }}]{% for p in m.content %}"
+        "{{ p.text if p.type == 'text' else '<picture>' }}|{% endfor %}{% endfor %}"
+    )
+    template = ChatTemplate(source, {}, Path("chat_template.jinja"))
+    output: list[Part] = [TextPart("It is "), TextPart("this: "), ImagePart("a"), TextPart("!")]
+    messages = [
+        ChatMessage("assistant", [TextPart("So")], [ToolCall("c", "f", "{}")]),
+        ChatMessage("tool", output, call="c"),
+    ]
+    text = joined(template.render(messages, lists=True))
+    told = "<tool_response>\nIt is this: |<picture>|!\n</tool_response>|"
+    assert text.endswith(f"[user]{told}")

@@ -199,6 +199,11 @@ def tool(**fields: Any) -> dict[str, Any]:
         ({**called({}), "role": "user", "tool_calls": 5}, ".tool_calls", "list of tool calls"),
         ({"role": "system", "content": [image(png())]}, ".content[0].type", '"text"'),
         ({"role": "assistant", "content": [image(png())]}, ".content[0].type", '"text"'),
+        (
+            {"role": "tool", "tool_call_id": "c", "content": [{"type": "video_url"}]},
+            ".content[0].type",
+            '"text" or "image_url" in a message of the tool',
+        ),
         ("hello", "", "an object with role and content"),
     ],
 )
@@ -252,6 +257,26 @@ def test_response_formats_become_schemas(
     settings = parse_parameters({"messages": [user("a")], "response_format": format}).settings()
     got = None if settings.schema is None else json.loads(settings.schema)
     assert got == schema
+
+
+@pytest.mark.parametrize(
+    ("form", "schema"),
+    [
+        ({"json": {"type": "object", "required": ["a"]}}, {"type": "object", "required": ["a"]}),
+        ({"json": '{"enum": ["\\u00e9", 1]}'}, {"enum": ["\u00e9", 1]}),
+        ({"json_object": True}, {"type": "object"}),
+        ({"json_object": False, "choice": ["a"]}, None),
+        ({}, None),
+    ],
+)
+def test_json_as_vllm_asks_for_it(form: dict[str, Any], schema: dict[str, Any] | None) -> None:
+    body = {"messages": [user("a")], "structured_outputs": form}
+    parameters = parse_parameters(body)
+    settings = parameters.settings()
+    got = None if settings.schema is None else json.loads(settings.schema)
+    assert got == schema and parameters.ignored == ()
+    at = "response_format" if schema is None else "structured_outputs"
+    assert parameters.fields["schema"] == at
 
 
 @pytest.mark.parametrize(
@@ -349,6 +374,15 @@ def test_response_formats_become_schemas(
         ({"audio": {"voice": "alloy"}}, "audio", "text only"),
         ({"prediction": {"type": "content"}}, "prediction", "predicted"),
         ({"guided_json": {}}, "guided_json", "by response_format"),
+        ({"structured_outputs": {"json": "{"}}, "structured_outputs.json", "a JSON Schema"),
+        ({"structured_outputs": {"json": "5"}}, "structured_outputs.json", "an object"),
+        ({"structured_outputs": {"json": nested(70)}}, "structured_outputs.json", "64 levels"),
+        (
+            {"structured_outputs": {"json": {}, "regex": "a"}},
+            "structured_outputs",
+            "got regex and json",
+        ),
+        ({"structured_outputs": {"grammar": "root"}}, "structured_outputs.grammar", "regex"),
     ],
 )
 def test_parameters_that_cannot_be_used(fields: dict[str, Any], param: str, words: str) -> None:

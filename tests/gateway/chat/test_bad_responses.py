@@ -96,7 +96,16 @@ def tool(**fields: Any) -> dict[str, Any]:
         ([OUTPUT], "input[0].call_id", "function_call before"),
         ([CALL, {**OUTPUT, "call_id": "d"}], "input[1].call_id", "function_call before"),
         ([CALL, {**OUTPUT, "output": None}], "input[1].output", "list of parts"),
-        ([CALL, {**OUTPUT, "output": [image("data:,")]}], "input[1].output[0].type", "an output"),
+        (
+            [CALL, {**OUTPUT, "output": [image("ftp://a/b")]}],
+            "input[1].output[0].image_url",
+            "data:, http or https",
+        ),
+        (
+            [CALL, {**OUTPUT, "output": [file("AAAA", filename="a.wav")]}],
+            "input[1].output[0]",
+            "texts and images in an output of a function, got a recording",
+        ),
         ([{"type": "item_reference", "id": "msg_none"}], "input[0].id", "kept"),
         ([{"id": "msg_none"}], "input[0].id", "kept"),
     ],

@@ -16,7 +16,7 @@ from anthropic import AsyncAnthropic
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from lookhear.engine.messages import TextPart
+from lookhear.engine.messages import ImagePart, TextPart
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.chatting import client, each, jpeg, png
 from tests.gateway.fake_engine import FakeEngine
@@ -179,6 +179,33 @@ async def test_the_sdk_calls_tools_and_tells_what_came_of_it(
     assert not start.settings.parallel_calls and not start.settings.must_call
 
 
+async def test_tools_may_show_pictures(sdk: AsyncAnthropic, seeing: Running) -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
+    asked = [*user(text("so")), {"role": "assistant", "content": [call]}]
+
+    def shown(*content: dict[str, Any]) -> Any:
+        result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": list(content)}
+        return [*asked, *user(result)]
+
+    messages = shown(text("a shot"), picture(png(), "image/png"))
+    await sdk.messages.create(**ASKED, messages=messages, tools=[TOOL])  # type: ignore[list-item]
+    *_, told = seeing.engine.chat.started[-1].messages
+    assert (told.role, told.call) == ("tool", "toolu_1")
+    assert told.parts[0] == TextPart("a shot") and isinstance(told.parts[1], ImagePart)
+    broken = shown(text("a shot"), picture(b"no picture", "image/png"))
+    where = r"messages\[2\].content\[0\].content\[1\].source.data"
+    with pytest.raises(anthropic.BadRequestError, match=where):
+        await sdk.messages.create(**ASKED, messages=broken)
+
+
+async def test_the_schema_of_older_sdks_is_kept_to(sdk: AsyncAnthropic, seeing: Running) -> None:
+    form = {"type": "json_schema", "schema": {"type": "object", "required": ["a"]}}
+    for fields in ({"output_format": form}, {"output_config": {"format": form}}):
+        await sdk.messages.create(**ASKED, messages=user(text("a")), extra_body=fields)
+        schema = seeing.engine.chat.started[-1].settings.schema
+        assert schema is not None and json.loads(schema) == form["schema"]
+
+
 @pytest.mark.parametrize(
     ("choice", "must", "may", "count"),
     [
@@ -238,6 +265,15 @@ async def test_tokens_are_counted(sdk: AsyncAnthropic) -> None:
         model="claude", system="be short", messages=user(picture(jpeg()), text("what is it"))
     )
     assert counted.input_tokens == 7
+
+
+async def test_the_sdk_lists_models(sdk: AsyncAnthropic) -> None:
+    page = await sdk.models.list()
+    one = await sdk.models.retrieve(page.data[0].id)
+    assert page.has_more is False and (page.first_id, page.last_id) == (one.id, page.data[-1].id)
+    for model in (one, *page.data):
+        assert (model.type, model.display_name) == ("model", model.id)
+        assert model.created_at.tzinfo is not None
 
 
 async def test_documents_of_text(http: httpx.AsyncClient, seeing: Running) -> None:

@@ -170,6 +170,37 @@ async def test_the_sdk_calls_functions(sdk: AsyncOpenAI, seeing: Running) -> Non
     assert (other.role, other.call) == ("tool", two.call_id)
 
 
+async def test_functions_may_show_pictures(sdk: AsyncOpenAI, seeing: Running) -> None:
+    shot = {"type": "input_image", "image_url": data_url(png()), "detail": "low"}
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    told = {"type": "function_call_output", "call_id": "c", "output": [text("a shot"), shot]}
+    asked: Any = [{"role": "user", "content": "so"}, call, told]
+    first = await sdk.responses.create(model="fake/vision", input=asked)
+    await sdk.responses.create(model="fake/vision", input="b", previous_response_id=first.id)
+    for start in seeing.engine.chat.started[-2:]:
+        output = start.messages[2]
+        assert (output.role, output.call, output.parts[0]) == ("tool", "c", TextPart("a shot"))
+        assert isinstance(output.parts[1], ImagePart) and output.parts[1].detail == "low"
+
+
+async def test_who_goes_on_may_have_nothing_to_add(sdk: AsyncOpenAI, seeing: Running) -> None:
+    first = await sdk.responses.create(model="fake/vision", input="a")
+    again = await sdk.responses.create(model="fake/vision", previous_response_id=first.id)
+    assert again.previous_response_id == first.id
+    roles = [message.role for message in seeing.engine.chat.started[-1].messages]
+    assert roles == ["user", "assistant"]
+    with pytest.raises(openai.BadRequestError, match="input: expected a text or a list"):
+        await sdk.responses.create(model="fake/vision")
+
+
+async def test_nothing_is_made_in_the_background_to_be_cancelled(sdk: AsyncOpenAI) -> None:
+    kept = await sdk.responses.create(model="fake/vision", input="a")
+    with pytest.raises(openai.BadRequestError, match="made in the background"):
+        await sdk.responses.cancel(kept.id)
+    with pytest.raises(openai.NotFoundError, match="resp_nobody"):
+        await sdk.responses.cancel("resp_nobody")
+
+
 class Form(pydantic.BaseModel):
     a: int
 
