@@ -84,6 +84,8 @@ class VllmDialect(Dialect):
         self._is_validated = False  # a model that is served was named
         self._models: Sequence[ModelCard] = ()
         self._language: str | None = None
+        # Utterances whose text is to come, and how many behind each said nothing.
+        self._open: dict[str, int] = {}
 
     @staticmethod
     def recognises(frame: WireFrame) -> bool:
@@ -173,16 +175,30 @@ class VllmDialect(Dialect):
                 return [
                     {"type": "transcription.delta", "delta": text, "logprobs": _logprobs(logprobs)}
                 ]
-            case events.TranscriptDone(text=text):
-                return [_done(text)]
-            case events.TranscriptFailed(problem=problem):
-                return [_error(problem.message, "processing_error")]
+            case events.TurnCommitted(item):
+                self._open[item.id] = 0
+                return []
+            case events.TranscriptDone(item, text=text):
+                return self._ended(item, _done(text))
+            case events.TranscriptFailed(item, problem=problem):
+                return self._ended(item, _error(problem.message, "processing_error"))
             case events.Refused(problem):
-                if problem.code == EMPTY_COMMIT:  # who says nothing is told that nothing was said
-                    return [_done("")]
+                if problem.code == EMPTY_COMMIT:
+                    return self._nothing_said()
                 return [_error(problem.message, problem.code)]
             case _:
                 return []
+
+    def _ended(self, item: str, told: Json) -> list[Json]:
+        """An utterance, and those behind it that said nothing."""
+        return [told, *(_done("") for _ in range(self._open.pop(item, 0)))]
+
+    def _nothing_said(self) -> list[Json]:
+        """Told all the same, behind the texts of what was said before: clients count them."""
+        if not self._open:
+            return [_done("")]
+        self._open[next(reversed(self._open))] += 1
+        return []
 
 
 def _read(frame: WireFrame) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
 from websockets.asyncio.client import ClientConnection, connect
 
-from lookhear.engine.messages import ModelCard, StartTurn
+from lookhear.engine.messages import EndTurn, ModelCard, StartTurn
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.realtime.vllm.dialect import LOGPROBS, VllmDialect
@@ -126,6 +126,20 @@ async def test_nothing_said_is_nothing_transcribed(gateway: Running) -> None:
     await client.send(START, FINAL)
     assert await client.next() == {"type": "transcription.done", "text": "", "usage": None}
     assert await client.utterance(0.5) == transcript(8000)
+
+
+async def test_nothing_said_is_told_in_its_turn(gateway: Running) -> None:
+    client = await opened(gateway)
+    engine = gateway.engine
+    engine.hold = True  # what was said first is not transcribed yet
+    for seconds in (0.5, 0.0, 0.0, 0.25, 0.0):
+        await client.send(START)
+        await client.say(seconds)
+        await client.send(FINAL)
+    await engine.wait_for(lambda: sum(isinstance(m, EndTurn) for m in engine.messages) == 2)
+    engine.release()
+    texts = [(await client.until("transcription.done"))["text"] for _ in range(5)]
+    assert texts == [transcript(8000), "", "", transcript(4000), ""]
 
 
 async def test_log_probabilities(gateway: Running) -> None:
