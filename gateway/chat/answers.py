@@ -156,7 +156,9 @@ class Answers:
             name = place.partition("[")[0]
             param = self._fields.get(name)
             if name == "tools":
-                param = place.replace(TOOL_SCHEMA, self._fields.get(TOOL_SCHEMA, TOOL_SCHEMA))
+                tool, bracket, rest = place.partition("]")
+                tool = self._fields.get(tool + bracket, tool + bracket)
+                param = tool + rest.replace(TOOL_SCHEMA, self._fields.get(TOOL_SCHEMA, TOOL_SCHEMA))
                 message = param + message.removeprefix(place)
             elif param is not None:  # by its name on the wire
                 message = param + message.removeprefix(name)

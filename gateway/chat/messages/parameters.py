@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 
 from lookhear.engine.messages import AnswerSettings, Tool
 from lookhear.gateway.chat.answers import TOOL_SCHEMA
-from lookhear.gateway.chat.refusals import Absent, check_absent, invalid
+from lookhear.gateway.chat.refusals import Absent, check_absent, invalid, unsupported, wrong_type
 from lookhear.gateway.checks.answers import (
     INT32,
     JsonSchema,
@@ -35,7 +35,6 @@ from lookhear.gateway.http.errors import ApiError, wrong
 ABSENT: Absent = {
     "container": ((None,), "nothing runs here"),
     "mcp_servers": ((None, []), "no tools of others are called here"),
-    "context_management": ((None, {}), "nothing is compacted here"),
     "prefill": ((None, ""), "answers begin with their first word here"),
     "stop": ((None, []), "in this API it is stop_sequences"),
     "n": ((None, 1), "a message is one answer"),
@@ -44,7 +43,16 @@ ABSENT: Absent = {
 # Read elsewhere, or about who asks, how the answer is billed, and where it is computed.
 HARMLESS = {
     *ABSENT,
-    *("messages", "system", "metadata", "service_tier", "cache_control", "inference_geo", "speed"),
+    *(
+        "messages",
+        "system",
+        "context_management",
+        "metadata",
+        "service_tier",
+        "cache_control",
+        "inference_geo",
+        "speed",
+    ),
     *("user_profile_id", "workspace_id", "diagnostics"),
 }
 # The field of the body for each setting that an engine's refusal may begin with.
@@ -56,6 +64,8 @@ FIELDS = {
     "schema": "output_config.format",
     TOOL_SCHEMA: ".input_schema",
 }
+KEPT_THINKING = "clear_thinking_20251015"
+UNSUPPORTED = "unsupported_parameter"
 MODES = {"auto": "auto", "any": "required", "tool": "required", "none": "none"}
 
 
@@ -164,6 +174,7 @@ class CountedParameters(SamplingFields):
 def parse_parameters(body: Mapping[str, Any], *, counts: bool = False) -> CountedParameters:
     """counts: the request asks for a number of tokens only. Raises ApiError, naming the field."""
     check_absent(body, ABSENT)
+    _check_edits(body.get("context_management"))
     _check_kinds(body.get("tools"))
     try:
         checked = CountedParameters.model_validate(body)
@@ -192,6 +203,27 @@ def parse_parameters(body: Mapping[str, Any], *, counts: bool = False) -> Counte
     found = unread(body, CountedParameters, harmless=HARMLESS)
     checked._ignored = tuple(islice((path for path, asks in found if asks), MOST))
     return checked
+
+
+def _check_edits(given: object) -> None:
+    """Of the edits of a context only that is there which changes nothing, as Claude Code asks for
+    it: all thinking is kept."""
+    if given is None:
+        return
+    path = "context_management"
+    if not isinstance(given, dict):
+        raise wrong_type(path, "an object with edits", given)
+    edits = given.get("edits")
+    for index, edit in enumerate(edits if isinstance(edits, list) else []):
+        where = f"{path}.edits[{index}]"
+        kind = edit.get("type") if isinstance(edit, dict) else edit
+        if kind != KEPT_THINKING:
+            raise unsupported(where, "nothing is cleared or compacted here", edit)
+        if edit.get("keep") not in ("all", {"type": "all"}):
+            expected = '"all", what a client gives back is kept'
+            raise wrong(f"{where}.keep", expected, shown(edit.get("keep")), UNSUPPORTED)
+    if edits is not None and not isinstance(edits, list):
+        raise wrong_type(f"{path}.edits", "a list of edits", edits)
 
 
 def _check_kinds(tools: object) -> None:

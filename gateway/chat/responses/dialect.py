@@ -10,7 +10,7 @@ from lookhear.gateway.chat.dialect import Asked
 from lookhear.gateway.chat.lines import check_media
 from lookhear.gateway.chat.responses.conversation import lines_of
 from lookhear.gateway.chat.responses.items import Item, bad_previous, parse_input
-from lookhear.gateway.chat.responses.parameters import FIELDS, Parameters, parse_parameters
+from lookhear.gateway.chat.responses.parameters import Parameters, parse_parameters
 from lookhear.gateway.chat.responses.rendering import Reply, heading
 from lookhear.gateway.chat.responses.store import Store
 from lookhear.gateway.chat.token_count import counted
@@ -56,7 +56,7 @@ class Responses:
             model=asked.model,
             settings=asked.settings(),
             reply=self._replying(asked, owner, items if is_kept else None),
-            fields=FIELDS,
+            fields=asked.fields,
             is_streamed=bool(asked.stream),
             ignored=asked.ignored,
         )

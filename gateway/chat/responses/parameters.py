@@ -6,6 +6,7 @@ are named in the answer's headers.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -159,11 +160,18 @@ class Parameters(SamplingFields):
     metadata: Annotated[dict[Text, Text], AfterValidator(_few_pairs)] | None = None
     cache_salt: Annotated[Text, Field(max_length=MAX_SALT)] | None = None
     _ignored: tuple[str, ...] = PrivateAttr(default=())
+    _places: list[int] | None = PrivateAttr(default=None)
 
     @property
     def ignored(self) -> tuple[str, ...]:
         """What was set and changes nothing."""
         return self._ignored
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """`FIELDS`, with the client's own places of tools that others stand between."""
+        moved = enumerate(self._places or ())
+        return FIELDS | {f"tools[{place}]": f"tools[{own}]" for place, own in moved}
 
     @property
     def given_tools(self) -> list[Tool]:
@@ -223,11 +231,15 @@ class Parameters(SamplingFields):
 def parse_parameters(body: Mapping[str, Any]) -> Parameters:
     """Raises ApiError, naming the field."""
     check_absent(body, ABSENT)
-    _check_kinds(body.get("tools"))
+    functions = _functions(body.get("tools"))
+    if functions is not None:
+        given: list[Any] = body["tools"]
+        body = {**body, "tools": [given[place] for place in functions]}
     try:
         checked = Parameters.model_validate(body)
     except ValidationError as error:
-        raise invalid(error) from None
+        raise _replaced(invalid(error), functions) from None
+    checked._places = functions
     for index, name in enumerate(checked.include or ()):
         if name not in INCLUDABLE:
             raise wrong(f"include[{index}]", f"one of {', '.join(INCLUDABLE)}", shown(name))
@@ -237,18 +249,42 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
         except ValueError as error:
             message = f"{name}: {error}"
             raise ApiError(400, message, code="invalid_value", param=name) from None
-    checked._ignored = _ignored(body, checked)
+    left_out = [] if functions is None else sorted({*range(len(given))} - {*functions})
+    checked._ignored = (*_ignored(body, checked), *(f"tools[{i}]" for i in left_out[:MOST]))
     return checked
 
 
-def _check_kinds(tools: object) -> None:
-    """A tool that runs at OpenAI's is refused by its own name."""
-    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
-        kind = tool.get("type") if isinstance(tool, dict) else None
-        if isinstance(kind, str) and kind != "function":
-            path = f"tools[{index}].type"
-            message = f'{path}: expected "function", nothing else runs here; got {shown(kind)}'
-            raise ApiError(400, message, code="unsupported_parameter", param=path)
+def _functions(tools: object) -> list[int] | None:
+    """The places of those that can be called here; None: of all. Agents tell of tools that run at
+    OpenAI's beside their own, whoever they ask: those are left out. Who has no others is refused
+    by their name."""
+    if not isinstance(tools, list):
+        return None
+    others = {index: kind for index, tool in enumerate(tools) if (kind := _other_kind(tool))}
+    if not others:
+        return None
+    if len(others) == len(tools):
+        path = f"tools[{next(iter(others))}].type"
+        got = shown(next(iter(others.values())))
+        message = f'{path}: expected "function", nothing else runs here; got {got}'
+        raise ApiError(400, message, code="unsupported_parameter", param=path)
+    return [index for index in range(len(tools)) if index not in others]
+
+
+def _other_kind(tool: object) -> str | None:
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    return kind if isinstance(kind, str) and kind != "function" else None
+
+
+def _replaced(error: ApiError, places: list[int] | None) -> ApiError:
+    """With the client's own place of the tool that is to blame."""
+    at = re.match(r"tools\[(\d+)\]", error.param or "")
+    if at is None or places is None or error.param is None:
+        return error
+    own = f"tools[{places[int(at[1])]}]"
+    param = own + error.param.removeprefix(at[0])
+    message = own + error.message.removeprefix(at[0])
+    return ApiError(error.status, message, code=error.code, param=param)
 
 
 def _ignored(body: Mapping[str, Any], checked: Parameters) -> tuple[str, ...]:

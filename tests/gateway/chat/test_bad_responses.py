@@ -189,6 +189,10 @@ async def test_what_the_engine_refuses_is_named_as_this_wire_does(
         seeing.engine.chat.fail_next("invalid_value", told)
         error = (await respond(http, "a")).json()["error"]
         assert (error["param"], error["message"]) == (path, f"{path}: expected x")
+    seeing.engine.chat.fail_next("invalid_value", "tools[0].function.parameters: expected x")
+    beside = [{"type": "web_search"}, *tool()["tools"]]
+    error = (await respond(http, "a", tools=beside)).json()["error"]
+    assert error["param"] == "tools[1].parameters"
 
 
 @of_server

@@ -32,6 +32,7 @@ TOOL: dict[str, Any] = {
 }
 EVENTS: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 MAX = sys.float_info.max
+KEEP_ALL: dict[str, Any] = {"type": "clear_thinking_20251015", "keep": "all"}
 ASKED: dict[str, Any] = {"model": "claude", "max_tokens": 64}
 
 
@@ -198,6 +199,21 @@ async def test_tools_may_show_pictures(sdk: AsyncAnthropic, seeing: Running) -> 
         await sdk.messages.create(**ASKED, messages=broken)
 
 
+async def test_what_claude_code_sends_is_taken(sdk: AsyncAnthropic) -> None:
+    for keep in ("all", {"type": "all"}):
+        kept: Any = {"edits": [{**KEEP_ALL, "keep": keep}]}
+        answer = await sdk.beta.messages.create(
+            **ASKED,
+            messages=user(text("a")),
+            betas=["context-management-2025-06-27", "interleaved-thinking-2025-05-14"],
+            context_management=kept,
+            thinking={"type": "adaptive"},
+            output_config={"effort": "medium"},
+            metadata={"user_id": "somebody"},
+        )
+        assert answer.stop_reason == "end_turn"
+
+
 async def test_the_schema_of_older_sdks_is_kept_to(sdk: AsyncAnthropic, seeing: Running) -> None:
     form = {"type": "json_schema", "schema": {"type": "object", "required": ["a"]}}
     for fields in ({"output_format": form}, {"output_config": {"format": form}}):
@@ -328,6 +344,16 @@ async def test_documents_of_text(http: httpx.AsyncClient, seeing: Running) -> No
         ({"tool_choice": {"type": "tool"}}, "tool_choice.name: expected the name of a tool"),
         ({"tool_choice": {"type": "any"}}, "tool_choice: expected"),
         ({"stop": ["a"]}, "in this API it is stop_sequences"),
+        ({"context_management": 5}, "context_management: expected an object with edits"),
+        ({"context_management": {"edits": 5}}, "context_management.edits: expected a list"),
+        (
+            {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}},
+            "context_management.edits[0]: expected none, nothing is cleared",
+        ),
+        (
+            {"context_management": {"edits": [{**KEEP_ALL, "keep": {"type": "thinking_turns"}}]}},
+            'context_management.edits[0].keep: expected "all"',
+        ),
         ({"temperature": 3}, "temperature"),
     ],
 )

@@ -183,6 +183,29 @@ async def test_functions_may_show_pictures(sdk: AsyncOpenAI, seeing: Running) ->
         assert isinstance(output.parts[1], ImagePart) and output.parts[1].detail == "low"
 
 
+async def test_tools_that_run_elsewhere_may_stand_beside_functions(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    mixed: list[Any] = [  # as Codex tells of them, whoever it asks
+        {"type": "web_search", "external_web_access": False},
+        FUNCTION,
+        {"type": "namespace", "name": "mcp__x", "description": "", "tools": [FUNCTION]},
+        {**FUNCTION, "name": "g"},
+        {"type": "custom", "name": "apply_patch", "format": {"type": "text"}},
+    ]
+    answer = await respond(http, "x", tools=mixed)
+    response = check_response(answer.json())
+    assert answer.headers["x-lookhear-ignored"] == "tools[0], tools[2], tools[4]"
+    assert [getattr(tool, "name", None) for tool in response.tools] == ["f", "g"]
+    assert [tool.name for tool in seeing.engine.chat.started[-1].settings.tools] == ["f", "g"]
+    broken = [*mixed[:3], {**FUNCTION, "name": "two words"}]
+    error = (await respond(http, "x", tools=broken)).json()["error"]
+    assert error["param"] == "tools[3].name" and error["message"].startswith("tools[3].name: ")
+    chosen = {"type": "web_search"}
+    error = (await respond(http, "x", tools=mixed, tool_choice=chosen)).json()["error"]
+    assert error["param"] == "tool_choice"
+
+
 async def test_who_goes_on_may_have_nothing_to_add(sdk: AsyncOpenAI, seeing: Running) -> None:
     first = await sdk.responses.create(model="fake/vision", input="a")
     again = await sdk.responses.create(model="fake/vision", previous_response_id=first.id)
