@@ -14,6 +14,7 @@ from lookhear.gateway.checks.answers import checked_schema
 from lookhear.gateway.checks.checks import Text, WireModel, check_json, shown
 
 MAX_TOOLS = 128
+MAX_NAME = 64  # characters
 MAX_ARGUMENTS_DEPTH = 64
 MAX_TOOLS_BYTES = 256 * 1024  # of all their schemas together, as JSON
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
@@ -21,8 +22,10 @@ Mode = Literal["auto", "none", "required"]
 
 
 def _name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name):
-        raise ValueError(f"expected 1 to 64 letters, digits, _, - and dots, got {shown(name)}")
+    if not re.fullmatch(rf"[A-Za-z0-9_.-]{{1,{MAX_NAME}}}", name):
+        raise ValueError(
+            f"expected 1 to {MAX_NAME} letters, digits, _, - and dots, got {shown(name)}"
+        )
     return name
 
 

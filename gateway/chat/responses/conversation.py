@@ -13,6 +13,7 @@ from lookhear.engine.messages import TextPart, ToolCall
 from lookhear.gateway.chat.lines import DETAILS, Kind, Line, Pointer
 from lookhear.gateway.chat.refusals import text_of, unicode, unsupported
 from lookhear.gateway.chat.responses.items import ROLES, Json
+from lookhear.gateway.chat.responses.tools import joined
 from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.checks.tools import check_arguments
 from lookhear.gateway.http.errors import wrong
@@ -108,7 +109,7 @@ def _call(wire: Json, path: str) -> ToolCall:
         check_arguments(arguments)
     except ValueError as error:
         raise wrong(f"{path}.arguments", "a JSON object as text", str(error)) from None
-    return ToolCall(wire["call_id"], wire["name"], arguments)
+    return ToolCall(wire["call_id"], joined(wire.get("namespace"), wire["name"]), arguments)
 
 
 def _part(part: Json, path: str, role: str) -> TextPart | Pointer:

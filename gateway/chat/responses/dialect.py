@@ -77,17 +77,21 @@ class Responses:
         self, asked: Parameters, owner: str, items: list[Item] | None
     ) -> Callable[[ModelCard], Reply]:
         """items: of the conversation, if the response is to be kept."""
-        store, given = self._store, asked.as_given()
+        store, given, called = self._store, asked.as_given(), asked.called
 
         def reply(card: ModelCard) -> Reply:
             id = self._ids("resp")
             created = int(self._now())
             head = heading(id, created, card, given, store=items is not None)
             if store is None or items is None:
-                return Reply(head, self._ids, self._now, lambda response: None, lambda: None)
+                return Reply(
+                    head, self._ids, self._now, lambda response: None, lambda: None, called
+                )
             if not store.add(owner, head, items):
                 head["store"] = False
-            return Reply(head, self._ids, self._now, store.complete, lambda: store.abandon(id))
+            return Reply(
+                head, self._ids, self._now, store.complete, lambda: store.abandon(id), called
+            )
 
         return reply
 

@@ -78,6 +78,8 @@ def _item(
             return item(_message(given, path, ids))
         case "function_call":
             fields = {name: text_of(given, name, path) for name in ("call_id", "name", "arguments")}
+            if given.get("namespace") is not None:
+                fields["namespace"] = text_of(given, "namespace", path)
             is_whole = given.get("status") != "incomplete"
             status = "completed" if is_whole else "incomplete"
             return item({"id": ids("fc"), "type": kind, **fields, "status": status})

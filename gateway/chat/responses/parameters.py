@@ -6,7 +6,6 @@ are named in the answer's headers.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -18,6 +17,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, ValidationError
 from lookhear.engine.messages import AnswerSettings, Tool
 from lookhear.gateway.chat.answers import TOOL_SCHEMA
 from lookhear.gateway.chat.refusals import Absent, check_absent, invalid
+from lookhear.gateway.chat.responses.tools import ResponseTool, Told, told_of
 from lookhear.gateway.checks.answers import (
     INT32,
     JsonSchema,
@@ -28,7 +28,7 @@ from lookhear.gateway.checks.answers import (
     schema_name,
 )
 from lookhear.gateway.checks.checks import Text, WireModel, shown
-from lookhear.gateway.checks.tools import CheckedChoice, FunctionWire, ToolChoice, few_tools
+from lookhear.gateway.checks.tools import CheckedChoice, ToolChoice, few_tools
 from lookhear.gateway.checks.unread import MOST, unread
 from lookhear.gateway.http.errors import ApiError, wrong
 
@@ -78,22 +78,6 @@ FIELDS = {
     "schema": "text.format",
     TOOL_SCHEMA: ".parameters",
 }
-
-
-class ResponseTool(FunctionWire):
-    """A tool, of which there is one kind."""
-
-    type: Literal["function"]
-
-    def as_given(self) -> dict[str, Any]:
-        """As a response shows it."""
-        return {
-            "type": "function",
-            "name": self.name,
-            "description": self.description,
-            "parameters": self.parameters,
-            "strict": self.strict,
-        }
 
 
 class TextFormat(WireModel):
@@ -160,7 +144,7 @@ class Parameters(SamplingFields):
     metadata: Annotated[dict[Text, Text], AfterValidator(_few_pairs)] | None = None
     cache_salt: Annotated[Text, Field(max_length=MAX_SALT)] | None = None
     _ignored: tuple[str, ...] = PrivateAttr(default=())
-    _places: list[int] | None = PrivateAttr(default=None)
+    _told: Told = PrivateAttr(default_factory=Told)
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -169,9 +153,14 @@ class Parameters(SamplingFields):
 
     @property
     def fields(self) -> Mapping[str, str]:
-        """`FIELDS`, with the client's own places of tools that others stand between."""
-        moved = enumerate(self._places or ())
-        return FIELDS | {f"tools[{place}]": f"tools[{own}]" for place, own in moved}
+        """`FIELDS`, with the client's own places of tools."""
+        origins = enumerate(self._told.origins)
+        return FIELDS | {f"tools[{place}]": origin.path for place, origin in origins}
+
+    @property
+    def called(self) -> Mapping[str, dict[str, Any]]:
+        """See `Told.called`."""
+        return self._told.called(self.tools or ())
 
     @property
     def given_tools(self) -> list[Tool]:
@@ -221,7 +210,7 @@ class Parameters(SamplingFields):
             "temperature": self.temperature,
             "text": {"format": self.format.as_given()},
             "tool_choice": choice,
-            "tools": [tool.as_given() for tool in self.tools or ()],
+            "tools": self._told.shown(self.tools or ()),
             "top_logprobs": self.top_logprobs or 0,
             "top_p": self.top_p,
             "truncation": "disabled",
@@ -231,15 +220,14 @@ class Parameters(SamplingFields):
 def parse_parameters(body: Mapping[str, Any]) -> Parameters:
     """Raises ApiError, naming the field."""
     check_absent(body, ABSENT)
-    functions = _functions(body.get("tools"))
-    if functions is not None:
-        given: list[Any] = body["tools"]
-        body = {**body, "tools": [given[place] for place in functions]}
+    told = told_of(body.get("tools"))
+    if told.functions is not None:
+        body = {**body, "tools": told.functions}
     try:
         checked = Parameters.model_validate(body)
     except ValidationError as error:
-        raise _replaced(invalid(error), functions) from None
-    checked._places = functions
+        raise told.own(invalid(error)) from None
+    checked._told = told
     for index, name in enumerate(checked.include or ()):
         if name not in INCLUDABLE:
             raise wrong(f"include[{index}]", f"one of {', '.join(INCLUDABLE)}", shown(name))
@@ -249,42 +237,8 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
         except ValueError as error:
             message = f"{name}: {error}"
             raise ApiError(400, message, code="invalid_value", param=name) from None
-    left_out = [] if functions is None else sorted({*range(len(given))} - {*functions})
-    checked._ignored = (*_ignored(body, checked), *(f"tools[{i}]" for i in left_out[:MOST]))
+    checked._ignored = (*_ignored(body, checked), *told.left_out[:MOST])
     return checked
-
-
-def _functions(tools: object) -> list[int] | None:
-    """The places of those that can be called here; None: of all. Agents tell of tools that run at
-    OpenAI's beside their own, whoever they ask: those are left out. Who has no others is refused
-    by their name."""
-    if not isinstance(tools, list):
-        return None
-    others = {index: kind for index, tool in enumerate(tools) if (kind := _other_kind(tool))}
-    if not others:
-        return None
-    if len(others) == len(tools):
-        path = f"tools[{next(iter(others))}].type"
-        got = shown(next(iter(others.values())))
-        message = f'{path}: expected "function", nothing else runs here; got {got}'
-        raise ApiError(400, message, code="unsupported_parameter", param=path)
-    return [index for index in range(len(tools)) if index not in others]
-
-
-def _other_kind(tool: object) -> str | None:
-    kind = tool.get("type") if isinstance(tool, dict) else None
-    return kind if isinstance(kind, str) and kind != "function" else None
-
-
-def _replaced(error: ApiError, places: list[int] | None) -> ApiError:
-    """With the client's own place of the tool that is to blame."""
-    at = re.match(r"tools\[(\d+)\]", error.param or "")
-    if at is None or places is None or error.param is None:
-        return error
-    own = f"tools[{places[int(at[1])]}]"
-    param = own + error.param.removeprefix(at[0])
-    message = own + error.message.removeprefix(at[0])
-    return ApiError(error.status, message, code=error.code, param=param)
 
 
 def _ignored(body: Mapping[str, Any], checked: Parameters) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ Thinking is an item of the kind `reasoning` with its text as content; each call 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from lookhear.engine.messages import (
@@ -22,6 +23,7 @@ from lookhear.gateway.chat.logprobs import logprobs_of
 from lookhear.gateway.http.errors import ApiError
 
 MESSAGE, REASONING, CALL = "message", "reasoning", "function_call"
+NO_NAMES: Mapping[str, Json] = MappingProxyType({})
 PREFIXES = {MESSAGE: "msg", REASONING: "rs", CALL: "fc"}
 
 
@@ -46,7 +48,8 @@ def heading(id: str, created: int, card: ModelCard, given: Json, *, store: bool)
 
 class Reply:
     """One response. ids: makes a fresh id of a prefix. now: Unix seconds. finished: hears it when
-    it is complete, or cut off by its length. left: called in the end, whatever became of it."""
+    it is complete, or cut off by its length. left: called in the end, whatever became of it.
+    called: see `Told.called`."""
 
     def __init__(
         self,
@@ -55,7 +58,9 @@ class Reply:
         now: Callable[[], float],
         finished: Callable[[Json], None],
         left: Callable[[], None],
+        called: Mapping[str, Json] = NO_NAMES,
     ) -> None:
+        self._called = called
         self._response = heading
         self._ids = ids
         self._now = now
@@ -133,7 +138,11 @@ class Reply:
     def _call(self, event: AnswerCall) -> list[Json]:
         told: list[Json] = []
         if event.name is not None:
-            told = self._begin(CALL, call_id=self._ids("call"), name=event.name)
+            told = self._begin(
+                CALL,
+                call_id=self._ids("call"),
+                **self._called.get(event.name, {"name": event.name}),
+            )
         if event.arguments:
             self._text += event.arguments
             place = {**self._place(), "delta": event.arguments}

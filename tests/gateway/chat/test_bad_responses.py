@@ -227,12 +227,13 @@ LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.ju
 KINDS = st.sampled_from(
     ["message", "function_call", "function_call_output", "reasoning", "item_reference"]
     + ["input_text", "input_image", "input_file", "input_audio", "output_text", "refusal"]
+    + ["function", "namespace", "web_search"]
     + ["reasoning_text", "user", "assistant", "system", "incomplete", "data:text/plain;base64,YQ=="]
 )
 NAMES = st.sampled_from(
     ["type", "role", "content", "text", "image_url", "file_data", "file_url", "filename", "detail"]
     + ["file_id", "input_audio", "data", "format", "call_id", "name", "arguments", "output", "id"]
-    + ["status", "summary", "refusal"]
+    + ["status", "summary", "refusal", "tools", "parameters", "namespace"]
 )
 JSON = st.recursive(
     LEAVES | KINDS,

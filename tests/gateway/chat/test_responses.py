@@ -189,7 +189,7 @@ async def test_tools_that_run_elsewhere_may_stand_beside_functions(
     mixed: list[Any] = [  # as Codex tells of them, whoever it asks
         {"type": "web_search", "external_web_access": False},
         FUNCTION,
-        {"type": "namespace", "name": "mcp__x", "description": "", "tools": [FUNCTION]},
+        {"type": "image_generation", "output_format": "png"},
         {**FUNCTION, "name": "g"},
         {"type": "custom", "name": "apply_patch", "format": {"type": "text"}},
     ]
@@ -204,6 +204,49 @@ async def test_tools_that_run_elsewhere_may_stand_beside_functions(
     chosen = {"type": "web_search"}
     error = (await respond(http, "x", tools=mixed, tool_choice=chosen)).json()["error"]
     assert error["param"] == "tool_choice"
+
+
+async def test_functions_of_a_namespace_are_called_in_the_clients_words(
+    sdk: AsyncOpenAI, http: httpx.AsyncClient, seeing: Running
+) -> None:
+    inner: list[Any] = [
+        {**FUNCTION, "name": "g"},
+        {"type": "custom", "name": "h"},
+        FUNCTION,
+        {**FUNCTION, "name": "f" * 64},
+    ]
+    crm: Any = {"type": "namespace", "name": "crm", "description": "of customers", "tools": inner}
+    mcp: Any = {**crm, "name": "mcp__x__", "tools": [FUNCTION]}
+    asked = "so call mcp__x__f {} & crm__f {} & f {}"
+    tools: Any = [crm, FUNCTION, mcp]
+    first = await sdk.responses.create(model="fake/vision", input=asked, tools=tools)
+    calls = [item for item in first.output if item.type == "function_call"]
+    assert [(c.namespace, c.name) for c in calls] == [("mcp__x__", "f"), ("crm", "f"), (None, "f")]
+    told: Any = [
+        {"type": "function_call_output", "call_id": call.call_id, "output": "x"} for call in calls
+    ]
+    given_back: Any = [item.model_dump(exclude_none=True) for item in first.output]
+    by_hand: Any = [{"role": "user", "content": asked}, *given_back, *told]
+    for fields in ({"input": told, "previous_response_id": first.id}, {"input": by_hand}):
+        await sdk.responses.create(model="fake/vision", tools=tools, **fields)
+        start = seeing.engine.chat.started[-1]
+        named = [call.name for call in start.messages[1].calls]
+        assert named == ["mcp__x__f", "crm__f", "f"]
+    known = [tool.name for tool in seeing.engine.chat.started[0].settings.tools]
+    assert known == ["crm__g", "crm__f", "f", "mcp__x__f"]
+    answer = await respond(http, asked, tools=tools)
+    check_response(answer.json())
+    shown = answer.json()["tools"]
+    assert [tool["name"] for tool in shown] == ["crm", "f", "mcp__x__"]
+    assert [tool["name"] for tool in shown[0]["tools"]] == ["g", "f"]
+    assert answer.headers["x-lookhear-ignored"] == "tools[0].tools[1], tools[0].tools[3]"
+    check_events((await respond(http, asked, tools=tools, stream=True)).text)
+    broken = [FUNCTION, {**crm, "tools": [FUNCTION, {**FUNCTION, "parameters": 5, "name": "i"}]}]
+    error = (await respond(http, "x", tools=broken)).json()["error"]
+    assert error["param"] == "tools[1].tools[1].parameters"
+    for wrong, at in (({"tools": 5}, "tools[0].tools"), ({"name": 5}, "tools[0].name")):
+        error = (await respond(http, "x", tools=[{**crm, **wrong}])).json()["error"]
+        assert error["param"] == at
 
 
 async def test_who_goes_on_may_have_nothing_to_add(sdk: AsyncOpenAI, seeing: Running) -> None:
