@@ -234,6 +234,8 @@ def _recording(path: Path) -> NDArray[np.float32]:
     import soundfile  # these two come with the client, which a bare GPU box may lack
     import soxr
 
+    if not path.is_file():
+        raise CheckpointError(f"--audio: expected a recording, got {path}, which is no file")
     try:
         sound, rate = soundfile.read(path, dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:

@@ -25,7 +25,7 @@ PACKAGED = {
 # as Mistral keeps them for its own programs.
 FILES = ["*.json", "*.safetensors", "model.bin", "*.txt", "*.model", "*.jinja"]
 COPIES = ["*.fp32*", "*.fp16*", "*.bf16*", "consolidated*"]
-_REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_REPO_ID = re.compile(r"\w([\w.-]*\w)?/\w([\w.-]*\w)?")  # neither begins nor ends with - or .
 
 
 def resolve_checkpoint(
@@ -46,9 +46,10 @@ def resolve_checkpoint(
     if path.is_dir() or (path.is_file() and path.suffix == ".pt"):
         return as_huggingface(path, progress or _unheard)
     if not _REPO_ID.fullmatch(name) or path.is_absolute():
+        absent = "" if path.exists() or name[:1] not in ("/", ".", "~") else ", which is not there"
         raise CheckpointError(
             f"model: expected {', '.join(PACKAGED)}, a folder, a .pt of openai/whisper, or a repo "
-            f"id like openai/whisper-tiny, got {name!r}"
+            f"id like openai/whisper-tiny, got {name!r}{absent}"
         )
     folder = _of_repo(name, progress)
     if reads_torch and not has_safetensors(folder) and not (folder / "model.bin").is_file():

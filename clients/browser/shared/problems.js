@@ -47,6 +47,9 @@ export function closedProblem(code, reason, problem) {
   return reason || `The server closed the connection (${code}).`;
 }
 
+// Without the path of the field in front, which only programs know.
+const unnamed = (message) => message.replace(/^[\w.[\]-]+: /, "");
+
 // An error event or the error of a failed answer.
 export function serverProblem({ code, message }) {
   switch (code) {
@@ -64,7 +67,7 @@ export function serverProblem({ code, message }) {
     case "too_many_items":
       return "This conversation has become too long. Begin a new chat.";
     case "invalid_image":
-      return "The server could not read this picture.";
+      return `The server refused this picture: ${unnamed(message)}.`;
     case "transcription_failed":
       return "The speech before it could not be transcribed, so there is no answer.";
     default:

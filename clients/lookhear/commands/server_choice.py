@@ -92,14 +92,22 @@ def tell_models(
     reasons: bool = False,
 ) -> None:
     """Of the models that are going to be asked: which are toys, and with reasons which of them the
-    server chose and why. Who cannot be asked says so soon enough. model: by name, or None."""
+    server chose and why; and whether a name is none of theirs. Who cannot be asked says so soon
+    enough. model: by name, or None; it is asked for the first ability, others are left to the
+    server."""
     try:
         listed = asyncio.run(client.models())
     except LookhearError:
         return
     asked: list[Model] = []
-    for ability in abilities:
-        able = [m for m in listed if ability in m.abilities and model in (None, m.id)]
+    for number, ability in enumerate(abilities):
+        name = None if number else model
+        able = [m for m in listed if ability in m.abilities]
+        if any(m.id == name for m in listed):
+            able = [m for m in able if m.id == name]
+        elif name is not None and able:  # it is answered by another one, or refused
+            about = f"no model here is called {name}: the first that can is {able[0].id}"
+            console.print(about, style="yellow", markup=False, soft_wrap=True)
         asked += [m for m in able[:1] if m not in asked]
     for one in asked:
         if one.reason and reasons:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -43,10 +44,11 @@ def write_file(path: Path, text: str) -> None:
 
 def replace_file(path: Path, text: str) -> None:
     """As `write_file`, but whoever reads it meanwhile finds the old text or the new one, whole."""
-    beside = path.with_name(f".{path.name}.part")
+    beside = path.with_name(f".lookhear-{os.getpid()}.part")  # however long the other name is
     try:
         beside.write_text(text, encoding="utf-8")
         os.replace(beside, path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink()
         raise OutputError(f"cannot write {path}: {error.strerror}") from error

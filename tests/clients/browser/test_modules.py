@@ -53,3 +53,14 @@ async def test_frames_in_which_nothing_is_new_are_not_held_for_ever(page: Page) 
     })()""")
     assert sent < 100
     assert again == ["picture 4999"]
+
+
+async def test_it_is_said_why_a_picture_was_refused(page: Page) -> None:
+    said = await page.js("""(async () => {
+        const { serverProblem } = await import("./shared/problems.js");
+        const problem = "expected a picture whose sides differ at most 200 times";
+        const [code, path] = ["invalid_image", "item_a-1.content[0].image_url: "];
+        return ["", path].map((where) => serverProblem({ code, message: where + problem }));
+    })()""")
+    why = "expected a picture whose sides differ at most 200 times"
+    assert said == [f"The server refused this picture: {why}."] * 2

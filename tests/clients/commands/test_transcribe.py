@@ -26,6 +26,7 @@ class FileServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.bodies: list[bytes] = []
         self.loading: list[float] = []  # the share that is loaded whenever it is asked
+        self.models: list[dict[str, Any]] = [{"id": "ear"}]
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
@@ -38,7 +39,7 @@ class _Handler(BaseHTTPRequestHandler):
             models = [{**state, "progress": self.server.loading.pop(0)}]
             self.reply(503, json.dumps({"status": "starting", "models": models}))
         else:
-            self.reply(200, json.dumps({"data": [{"id": "ear"}]}))
+            self.reply(200, json.dumps({"data": self.server.models}))
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -106,6 +107,33 @@ def test_one_file(server: FileServer, files: list[str], capsys: pytest.CaptureFi
     assert "--no-vad" in capsys.readouterr().err
     assert transcribe(server, "a.wav", "--delay", "high") == 2
     assert "expected --live" in capsys.readouterr().err
+
+
+EAR = {"id": "ear", "abilities": ["transcribe"], "toy": True}
+EYE = {"id": "eye", "abilities": ["chat"]}
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ([], ["ear is a toy"]),
+        (["--model", "ear"], ["ear is a toy"]),
+        (["--model", "large"], ["no model here is called large: ", "ear is a toy"]),
+        (["--model", "eye"], []),  # the server refuses it
+    ],
+)
+def test_whose_words_they_are(
+    server: FileServer,
+    files: list[str],
+    asked: list[str],
+    told: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server.models = [EYE, EAR]
+    assert transcribe(server, "a.wav", *asked) == 0
+    lines = capsys.readouterr().err.splitlines()[:-1]  # the last one says what is done
+    assert len(lines) == len(told)
+    assert all(line.startswith(begin) for line, begin in zip(lines, told, strict=True))
 
 
 def test_who_says_what(

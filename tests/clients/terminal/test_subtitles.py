@@ -54,3 +54,10 @@ def test_a_file_is_whole_after_every_turn(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["talk.VTT"]
     with pytest.raises(UsageError, match=r"\.srt, \.vtt or \.txt"):
         TranscriptFile("talk.mp3")
+
+
+def test_a_file_whose_name_is_as_long_as_a_name_may_be(tmp_path: Path) -> None:
+    path = tmp_path / ("ü" * 125 + "n.srt")  # 255 bytes
+    TranscriptFile(str(path)).add(TURNS[0])
+    assert path.read_text() == srt(TURNS[:1])
+    assert list(tmp_path.iterdir()) == [path]

@@ -30,12 +30,17 @@ def test_the_packaged_name(monkeypatch: pytest.MonkeyPatch) -> None:
         resolve_checkpoint("demo-whisper")
 
 
-@pytest.mark.parametrize("name", ["whisper", "/no/such", "a/b/c", "./here/there"])
+NAMES = ["whisper", "a/b/c", "-a/b"]
+PATHS = ["/no/such", "./here", "./here/there", "../here", "~/no/such"]
+
+
+@pytest.mark.parametrize("name", NAMES + PATHS)
 def test_neither_folder_nor_repo(name: str) -> None:
     with pytest.raises(
         CheckpointError, match="expected demo-whisper, .*, a folder, .*or a repo id"
-    ):
+    ) as told:
         resolve_checkpoint(name)
+    assert str(told.value).endswith(", which is not there") == (name in PATHS)
 
 
 def test_download_reports_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
