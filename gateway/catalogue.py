@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -137,7 +138,7 @@ def _is_ct2_whisper(path: Path) -> bool:
 
 def similar(model: str) -> str | None:
     """Find the packaged or downloaded model that an unknown name was probably to be."""
-    if Path(model).is_dir():
+    if os.path.isdir(model):
         return None
     names = [row.name for row in (*packaged(), *downloaded())]
     found = [] if model in names else get_close_matches(model, names, n=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,18 +131,18 @@ class GatewayConfig:
             ("ssl-certfile", self.ssl_certfile),
             ("ssl-keyfile", self.ssl_keyfile),
         ):
-            _require(path is None or path.is_file(), option, str(path), "a readable file")
+            _require(path is None or os.path.isfile(path), option, str(path), "a readable file")
         _require(1 <= self.workers <= 64, "workers", self.workers, "1 to 64")
         can_share = self.workers == 1 or hasattr(socket, "SOCK_SEQPACKET")
         _require(can_share, "workers", self.workers, "1 on this system")
         model = self.turn_model
-        is_known = model in ("auto", "off") or Path(model).is_file()
+        is_known = model in ("auto", "off") or os.path.isfile(model)
         _require(is_known, "turn-model", model, "auto, off or a readable file")
         for option, folder in (
             ("media-folder", self.media_folder),
             ("adapters", self.adapter_folder),
         ):
-            _require(folder is None or folder.is_dir(), option, str(folder), "a folder")
+            _require(folder is None or os.path.isdir(folder), option, str(folder), "a folder")
         _require(self.video_fps <= 1000, "video-fps", self.video_fps, "at most 1000")
         _require(
             (self.ssl_certfile is None) == (self.ssl_keyfile is None),

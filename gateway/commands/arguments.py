@@ -380,7 +380,7 @@ def _network(option: str, text: str) -> Network:
 def _name_and_model(given: str) -> tuple[str | None, str]:
     """`NAME=MODEL`, or just the model. A path may hold a `=` of its own."""
     name, equals, model = given.partition("=")
-    if not equals or name.startswith((".", "/", "~")) or Path(given).is_dir():
+    if not equals or name.startswith((".", "/", "~")) or os.path.isdir(given):
         return None, given
     if not name or not name.isprintable() or " " in name:
         raise ConfigError(f"model: expected a name without spaces before =, got {given!r}")

@@ -74,4 +74,5 @@ def test_weights_in_fewer_bits_are_told(caches: Path) -> None:
 
 def test_what_was_meant_may_be_any_of_them(caches: Path) -> None:
     keep(caches, "Systran/faster-whisper-tiny", model_bin=KIND)
+    assert similar("x" * 300) is None
     assert similar("systran/faster-wisper-tiny") == "Systran/faster-whisper-tiny"

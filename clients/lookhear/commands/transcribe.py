@@ -89,8 +89,8 @@ def _outputs(parsed: argparse.Namespace) -> tuple[str, Callable[[str], Path] | N
             raise UsageError(f"transcribe: several files as {parsed.format} need --out FOLDER")
         return parsed.format or "text", None
     named = _SUFFIXES.get(out.suffix.lower())
-    is_folder = out.is_dir() or str(parsed.out).endswith("/")
-    if several and named is not None and not out.exists() and not is_folder:
+    is_folder = os.path.isdir(out) or str(parsed.out).endswith("/")
+    if several and named is not None and not os.path.exists(out) and not is_folder:
         raise UsageError(
             f"--out: expected a folder for several files, got {out}; a new folder of that name is "
             f"--out {out}/"

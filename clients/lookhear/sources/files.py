@@ -51,6 +51,8 @@ def require_file(path: str | os.PathLike[str]) -> None:
         raise SourceError(f"cannot read {name}: {error.strerror}") from error
     if stat.S_ISDIR(mode):
         raise SourceError(f"expected a file, got a folder: {name}")
+    if not os.access(path, os.R_OK):
+        raise SourceError(f"cannot read {name}: not allowed to")
 
 
 def read_medium(medium: Medium) -> bytes:

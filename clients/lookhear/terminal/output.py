@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,17 @@ def print_event(event: Event | AnswerEvent | QuestionHeard) -> None:
 
 def require_writable(path: Path) -> None:
     """OutputError unless a file of that name can be made: asked before the work, not after it."""
-    if path.is_dir():
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        mode = 0
+    except OSError as error:  # a folder that one may not enter, a name that is too long
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+    if stat.S_ISDIR(mode):
         raise OutputError(f"cannot write {path}: expected a file, got a folder")
-    if not path.parent.is_dir():
+    if not mode and not path.parent.is_dir():
         raise OutputError(f"cannot write {path}: there is no folder {path.parent}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    if not os.access(path if mode else path.parent, os.W_OK):
         raise OutputError(f"cannot write {path}: not allowed to")
 
 

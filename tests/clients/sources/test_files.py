@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from lookhear.sources.files import is_url, media_type
+import os
+from pathlib import Path
+
+import pytest
+
+from lookhear.errors import SourceError
+from lookhear.sources.files import is_url, media_type, require_file
 
 
 def test_urls_are_told_from_paths() -> None:
@@ -18,3 +24,14 @@ def test_a_file_is_what_it_begins_with() -> None:
     assert media_type(b"\0\0\0\x20ftypisom") == "video/mp4"
     assert media_type(b"no idea", "clip.mp4") == "video/mp4"
     assert media_type(b"no idea") == "application/octet-stream"
+
+
+def test_who_may_not_read_a_file_is_told_so_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"RIFF")
+    require_file(path)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.R_OK)  # root may read all
+    with pytest.raises(SourceError, match=r"cannot read .*a\.wav: not allowed to"):
+        require_file(path)

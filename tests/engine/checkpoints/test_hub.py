@@ -43,6 +43,11 @@ def test_neither_folder_nor_repo(name: str) -> None:
     assert str(told.value).endswith(", which is not there") == (name in PATHS)
 
 
+def test_a_path_at_which_nobody_may_look() -> None:
+    with pytest.raises(CheckpointError, match="cannot read 'xxx.*File name too long"):
+        resolve_checkpoint("x" * 300)
+
+
 def test_download_reports_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: dict[str, Any] = {}
 

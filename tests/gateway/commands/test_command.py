@@ -195,6 +195,10 @@ def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
         (["--workers", "65"], ["workers: expected 1 to 64, got 65"]),
         (["--workers", "3", "--max-sessions", "2"], ["max-sessions: expected at least 3", "got 2"]),
         (["--ssl-certfile", "/nowhere"], ["ssl-certfile: expected a readable file"]),
+        # A path of which the system does not say whether it is there, as in a folder of root's.
+        (["--ssl-keyfile", "x" * 300], ["ssl-keyfile: expected a readable file"]),
+        (["--media-folder", "x" * 300], ["media-folder: expected a folder"]),
+        (["--turn-model", "x" * 300], ["turn-model: expected auto, off or a readable file"]),
         (
             ["--ssl-certfile", __file__, "--ssl-keyfile", __file__],
             ["ssl-certfile: expected a PEM certificate"],
