@@ -97,11 +97,13 @@ def _no_number(name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
-    """names: of the only tools that may be called, empty: all. on_wire: as the client gave it."""
+    """names: of the only tools that may be called, empty: all. on_wire: as the client gave it.
+    is_once: one function is forced, which is one call, as OpenAI has it: clients count on it."""
 
     mode: Mode = "auto"
     names: tuple[str, ...] = ()
     on_wire: Any = "auto"
+    is_once: bool = False
 
     def check(self, tools: list[Tool]) -> None:
         """Refuse what these tools cannot be asked for. ValueError."""
@@ -132,7 +134,7 @@ def tool_choice(value: Any) -> ToolChoice:
             "type": "function",
             "name": str(name),
         }:
-            return ToolChoice("required", (name,), value)
+            return ToolChoice("required", (name,), value, is_once=True)
         case {"type": "allowed_tools", "allowed_tools": dict(allowed)} | (
             {"type": "allowed_tools"} as allowed
         ):

@@ -208,7 +208,7 @@ class Parameters(SamplingFields):
             ignore_end=bool(self.ignore_eos),
             cache_salt=self.cache_salt or "",
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
-            parallel_calls=self.parallel_tool_calls is not False,
+            parallel_calls=self.parallel_tool_calls is not False and not self.tool_choice.is_once,
             pattern=form.regex,
             choices=list(form.choice or ()),
             **self.tool_choice.settings(self.given_tools),

@@ -140,7 +140,8 @@ class CountedParameters(SamplingFields):
             return ToolChoice()
         names = (given.name,) if given.type == "tool" and given.name is not None else ()
         mode: Any = MODES[given.type]
-        return ToolChoice(mode, names, given.type)
+        is_once = given.type == "tool" and given.disable_parallel_tool_use is None
+        return ToolChoice(mode, names, given.type, is_once)
 
     @property
     def format(self) -> JsonFormat | None:
@@ -153,6 +154,7 @@ class CountedParameters(SamplingFields):
         given, chosen = self.thinking, self.tool_choice
         template = {} if given is None else {"enable_thinking": given.type != "disabled"}
         one_call = chosen is not None and bool(chosen.disable_parallel_tool_use)
+        one_call = one_call or self.choice.is_once
         settings = answer_settings(
             self,
             "",

@@ -187,7 +187,7 @@ class Parameters(SamplingFields):
             max_tokens=self.max_output_tokens,
             cache_salt=self.cache_salt or "",
             logprobs=(self.top_logprobs or 0) if self.wants_logprobs else None,
-            parallel_calls=self.parallel_tool_calls is not False,
+            parallel_calls=self.parallel_tool_calls is not False and not self.tool_choice.is_once,
             **self.tool_choice.settings(self.given_tools),
         )
         return replace(settings, schema=self.format.format().schema_text())

@@ -212,6 +212,15 @@ async def test_parameters_reach_the_engine(http: httpx.AsyncClient, seeing: Runn
     assert (plain.logprobs, plain.max_tokens) == (None, None)
 
 
+async def test_a_function_that_is_forced_is_called_once(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    tool = {"type": "function", "function": {"name": "f"}}
+    for choice, parallel in ((tool, False), ("required", True), ("auto", True)):
+        await ask(http, user("x"), tools=[tool], tool_choice=choice, parallel_tool_calls=True)
+        assert seeing.engine.chat.started[-1].settings.parallel_calls is parallel
+
+
 async def test_roles_and_parts_reach_the_engine(http: httpx.AsyncClient, seeing: Running) -> None:
     picture = png()
     await ask(

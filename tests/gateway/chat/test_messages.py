@@ -240,6 +240,11 @@ async def test_choices_of_tools(
     settings = seeing.engine.chat.started[-1].settings
     found = settings.must_call, settings.may_call, len(settings.tools)
     assert found == (must, may, count)
+    assert settings.parallel_calls is not bool(may)  # one that is forced is called once
+    if may:
+        fields["tool_choice"] = {**choice, "disable_parallel_tool_use": False}
+        assert (await http.post(URL, json=ASKED | fields)).status_code == 200
+        assert seeing.engine.chat.started[-1].settings.parallel_calls
 
 
 @pytest.mark.parametrize("asked", ['so call f {"a": 1}', "a b c", 'call f {} & f {"a": 3}'])

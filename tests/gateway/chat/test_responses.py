@@ -382,6 +382,17 @@ async def test_parameters_reach_the_engine(http: httpx.AsyncClient, seeing: Runn
     assert ignored == "text.verbosity, reasoning, unheard_of, include"
 
 
+async def test_a_function_that_is_forced_is_called_once(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    one = {"type": "function", "name": "f"}
+    some = {"type": "allowed_tools", "mode": "required", "tools": [one]}
+    for choice, parallel in ((one, False), (some, True), ("required", True), ("auto", True)):
+        answer = await respond(http, "x", tools=[FUNCTION], tool_choice=choice)
+        assert check_response(answer.json()).parallel_tool_calls
+        assert seeing.engine.chat.started[-1].settings.parallel_calls is parallel
+
+
 async def test_files_videos_and_recordings(http: httpx.AsyncClient, seeing: Running) -> None:
     stills = ",".join([base64.b64encode(jpeg()).decode()] * 3)
     recording = base64.b64encode(wav(0.5)).decode()

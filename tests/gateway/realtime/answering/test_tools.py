@@ -55,6 +55,9 @@ def test_tools_are_told_and_reach_the_engine() -> None:
         True, ["weather"], False,
     )  # fmt: skip
     talk.reply()
+    talk.respond({"parallel_tool_calls": True})  # one that is forced is called once
+    assert not talk.asked[-1].settings.parallel_calls
+    talk.reply()
     talk.respond({"tool_choice": "none"})
     assert talk.asked[-1].settings.tools == [] and not talk.asked[-1].settings.must_call
     talk.reply("no")
