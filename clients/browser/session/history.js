@@ -36,6 +36,11 @@ export class History {
     return this.entries.find((entry) => entry.id === id);
   }
 
+  // The entry for whose part an answer failed: the path of it stands in front of the reason.
+  blamed(error) {
+    return this.get(/^([\w-]+)\.content\[/.exec(error?.message)?.[1]);
+  }
+
   remove(id) {
     this.entries = this.entries.filter((entry) => entry.id !== id);
   }

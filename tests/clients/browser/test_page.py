@@ -90,6 +90,24 @@ async def test_pictures_are_scaled_down_in_the_page(page: Page, photo: Path) -> 
     assert await page.js("document.querySelectorAll('.attachment').length") == 0
 
 
+async def test_a_picture_that_the_model_refuses_fails_its_own_answer_alone(
+    page: Page, seeing: Running, photo: Path
+) -> None:
+    await page.choose_files("#picture", photo)
+    await page.until("document.querySelector('.attachment')")
+    seeing.engine.chat.fail_next("invalid_image", "expected a picture, got a thread", 0, 0)
+    await ask(page, "where is it")
+    await page.until("document.querySelector('.answer.failed .note')")
+    why = "The server refused this picture: expected a picture, got a thread."
+    assert await page.text(".answer .note") == why
+    await ask(page, "and now")
+    await page.until(f"{ANSWERS} == 2")
+    await page.until("/now$/.test([...document.querySelectorAll('.answer p')].at(-1).innerText)")
+    (asked,) = seeing.engine.chat.started[-1].messages
+    assert [part.text for part in asked.parts if isinstance(part, TextPart)] == ["and now"]
+    assert len(asked.parts) == 1
+
+
 async def test_a_pasted_picture_and_a_file_that_is_none(page: Page) -> None:
     await page.js("""(async () => {
         const canvas = Object.assign(document.createElement("canvas"), { width: 60, height: 40 });
