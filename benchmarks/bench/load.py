@@ -41,11 +41,15 @@ async def run(job: Job) -> list[Trace]:
 
 
 def main(argv: list[str]) -> int:
-    """Runs the job of the first file and writes its traces into the second; exit status 0."""
+    """Runs the job of the first file and writes its traces into the second. Exit status: 0, or 130
+    after Ctrl-C, which reaches its parent too, and that one tells."""
     job_file, results = map(Path, argv)
     with contextlib.suppress(OSError):  # where it may: a busy server must not delay the clock
         os.nice(-10)
-    traces = asyncio.run(run(Job.from_json(job_file.read_text("utf-8"))))
+    try:
+        traces = asyncio.run(run(Job.from_json(job_file.read_text("utf-8"))))
+    except KeyboardInterrupt:
+        return 130
     with results.open("w", encoding="utf-8") as file:
         for trace in traces:
             file.write(json.dumps(trace.to_json()) + "\n")

@@ -8,7 +8,7 @@ import pytest
 
 from lookhear.bench import load
 from lookhear.bench.measures import metrics
-from lookhear.bench.measures.trace import RATE, SpokenWord
+from lookhear.bench.measures.trace import RATE, SpokenWord, Trace
 from lookhear.bench.recordings.dataset import Audio, Utterance, held_out, long_recordings, looped
 from lookhear.bench.wires.job import Job, SessionPlan
 from tests.benchmarks.recordings import write_recordings
@@ -53,6 +53,15 @@ async def test_a_server_that_is_not_there_is_a_problem_not_a_crash(tmp_path: Pat
         job = plan(tmp_path, server.url, 1)
     (trace,) = await load.run(job)
     assert trace.problem is not None and metrics.dropped(trace)
+
+
+def test_ctrl_c_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def interrupted(job: Job) -> list[Trace]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(load, "run", interrupted)
+    (tmp_path / "job").write_text(plan(tmp_path, "http://127.0.0.1:1", 1).to_json())
+    assert load.main([str(tmp_path / "job"), str(tmp_path / "results")]) == 130
 
 
 def test_utterances_come_with_their_own_clock(tmp_path: Path) -> None:
