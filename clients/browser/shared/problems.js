@@ -33,6 +33,9 @@ export function checkDevices(name) {
   );
 }
 
+// What the server says is the end of a line for programs.
+const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.?$/, ".")}`;
+
 // Why a connection ended. problem: the server's last error event, if there was one.
 export function closedProblem(code, reason, problem) {
   if (problem?.code === "engine_not_ready") return "The model is still being loaded.";
@@ -40,7 +43,8 @@ export function closedProblem(code, reason, problem) {
     return "The model stopped and is being started again.";
   if (problem?.code === "too_many_sessions")
     return "The server has as many sessions as it takes at once.";
-  if (problem) return problem.message;
+  if (problem?.code === "going_away") return "The server is shutting down.";
+  if (problem) return sentence(problem.message);
   if (code === 1013) return "The server is busy.";
   if (code === 1001) return "The server closed the session.";
   if (code === 1006 || code === 1005) return "The server is away.";

@@ -64,3 +64,14 @@ async def test_it_is_said_why_a_picture_was_refused(page: Page) -> None:
     })()""")
     why = "expected a picture whose sides differ at most 200 times"
     assert said == [f"The server refused this picture: {why}."] * 2
+
+
+async def test_why_a_connection_ended_is_a_sentence(page: Page) -> None:
+    said = await page.js("""(async () => {
+        const { closedProblem } = await import("./shared/problems.js");
+        const away = { code: "going_away", message: "the server is shutting down; connect again" };
+        const late = { code: "session_expired", message: "the session is over" };
+        const whole = { code: "session_idle", message: "Nothing was said." };
+        return [away, late, whole].map((problem) => closedProblem(1001, "", problem));
+    })()""")
+    assert said == ["The server is shutting down.", "The session is over.", "Nothing was said."]
