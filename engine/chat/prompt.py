@@ -156,13 +156,14 @@ class ChatPrompter:
 
         Raises `RequestError`; `PartError` where a part of a message is to blame.
         """
+        pieces = self._pieces(messages, variables, tools)
         if reserved >= self.max_tokens:
+            size = len(self._fill(pieces, session, messages, 0).tokens)
             raise RequestError(
                 "context_length_exceeded",
                 f"max_tokens: expected less than the {self.max_tokens} tokens of prompt and answer "
-                f"together, got {reserved}",
+                f"together, got {reserved} beside a prompt of {size}",
             )
-        pieces = self._pieces(messages, variables, tools)
         prompt = self._fill(pieces, session, messages, reserved)
         frame = "".join(p.text for p in pieces[-1:] if isinstance(p, TemplateText))
         prompt.is_thinking = frame.rstrip().endswith(self.template.thinking.open)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal, cast
@@ -102,6 +103,30 @@ async def test_what_the_engine_refuses(
         assert error["code"] == code
         assert error["param"].startswith(param)
     check_completion((await question(http)).json())
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "pattern"),
+    [  # as Claude Code looks for them
+        ("a " * 2000, 12, r"prompt is too long[^0-9]*(\d+)\s*tokens?\s*>\s*(\d+)"),
+        ("a", 500, r"input length and `max_tokens` exceed context limit: (\d+) \+ (\d+) > (\d+)"),
+        ("a", 9999, r"input length and `max_tokens` exceed context limit: (\d+) \+ (\d+) > (\d+)"),
+    ],
+)
+async def test_what_is_too_long_is_said_in_anthropics_words(
+    http: httpx.AsyncClient, said: str, answer: int, pattern: str
+) -> None:
+    asked = {"model": "vl", "messages": [user(said)], "max_tokens": answer}
+    refused = await http.post("/v1/messages", json=asked)
+    error = refused.json()["error"]
+    assert (refused.status_code, error["type"]) == (400, "invalid_request_error")
+    found = re.search(pattern, error["message"])
+    assert found is not None, error["message"]
+    prompt, *wanted, most = map(int, found.groups())
+    assert wanted in ([], [answer]) and prompt + sum(wanted) > most
+    asked["max_tokens"] = most - prompt
+    fits = await http.post("/v1/messages", json=asked)
+    assert fits.status_code == (200 if wanted else 400)
 
 
 class Form(pydantic.BaseModel):

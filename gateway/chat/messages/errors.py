@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 Json = dict[str, Any]
@@ -17,12 +18,37 @@ _TYPES = {
     503: "overloaded_error",
     504: "timeout_error",
 }
+# As the engine says that prompt and answer are longer than the context.
+_TOO_LONG = (
+    re.compile(
+        r"messages: expected at most (?P<most>\d+) tokens of prompt and answer, "
+        r"got (?P<prompt>\d+) \+ (?P<answer>\d+)"
+    ),
+    re.compile(
+        r"max_tokens: expected less than the (?P<most>\d+) tokens of prompt and answer together, "
+        r"got (?P<answer>\d+) beside a prompt of (?P<prompt>\d+)"
+    ),
+)
 
 
 def error_of(message: str, status: int) -> Json:
     """status: HTTP status that it has, or would have."""
     usual = "api_error" if status >= 500 else "invalid_request_error"
-    return {"type": _TYPES.get(status, usual), "message": message}
+    return {"type": _TYPES.get(status, usual), "message": _in_their_words(message)}
+
+
+def _in_their_words(message: str) -> str:
+    """Clients look for Anthropic's own words about what is too long, and for the numbers in them:
+    Claude Code then asks for fewer tokens, or sums up what was said."""
+    for form in _TOO_LONG:
+        if (found := form.fullmatch(message)) is not None:
+            most, prompt, answer = (int(found[name]) for name in ("most", "prompt", "answer"))
+            if prompt >= most:
+                return f"prompt is too long: {prompt} tokens > {most} maximum"
+            sum = f"{prompt} + {answer} > {most}"
+            what = f"input length and `max_tokens` exceed context limit: {sum}"
+            return f"{what}, decrease input length or `max_tokens` and try again"
+    return message
 
 
 def denial(message: str, request: str, status: int) -> tuple[Json, dict[str, str]]:
