@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import h11
 from starlette.types import ASGIApp
@@ -34,6 +34,7 @@ REST_SECONDS = 30.0
 # waits for ever.
 TAKE_SECONDS = 60.0
 NOT_TAKEN = "answer_not_taken"
+ANSWERED = (h11.DONE, h11.MUST_CLOSE, h11.CLOSED)  # states of our side
 
 
 class Stage(Enum):
@@ -57,6 +58,17 @@ class Doors:
     spare: ASGIApp
     refused: Callable[[str], None]
     keepers: Keepers | None = None
+
+
+class Answering:
+    """A transport as uvicorn's cycle has it, whose `close` is another one."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self._transport = transport
+        self.close = close
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class WatchedProtocol(H11Protocol):
@@ -111,13 +123,39 @@ class WatchedProtocol(H11Protocol):
         self._bytes_came = True
         if self._stage is Stage.IDLE:
             self._enter(Stage.HEAD)
-        super().data_received(data)
+        if self.conn.our_state is h11.CLOSED:
+            self._throw_away(data)
+        else:
+            super().data_received(data)
+            self._hold_open()
         self._look()
 
     def on_response_complete(self) -> None:
         """One request is answered."""
         super().on_response_complete()
+        self._hold_open()
         self._look()
+
+    def _hold_open(self) -> None:
+        """uvicorn closes behind the answer to who wants no other (`Connection: close`)."""
+        if self.cycle is not None and not isinstance(self.cycle.transport, Answering):
+            self.cycle.transport = cast(asyncio.Transport, Answering(self.transport, self._close))
+
+    def _close(self) -> None:
+        """The last answer is given. Where its body still comes, it is thrown away first."""
+        if self.conn.their_state is not h11.SEND_BODY:
+            self.transport.close()
+
+    def _throw_away(self, data: bytes) -> None:
+        try:
+            self.conn.receive_data(data)
+            while isinstance(event := self.conn.next_event(), h11.Data):
+                pass
+        except h11.RemoteProtocolError:
+            self.transport.close()
+        else:
+            if event is not h11.NEED_DATA:
+                self.transport.close()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """The connection is the WebSocket's from now on."""
@@ -189,7 +227,7 @@ class WatchedProtocol(H11Protocol):
         if theirs is h11.IDLE:
             if self._stage is not Stage.HEAD:
                 self._enter(Stage.HEAD if self.conn.trailing_data[0] else Stage.IDLE)
-        elif theirs is h11.SEND_BODY and ours in (h11.DONE, h11.MUST_CLOSE):
+        elif theirs is h11.SEND_BODY and ours in ANSWERED:
             if self._stage is not Stage.REST:
                 self._enter(Stage.REST)
         elif self._stage is not Stage.REQUEST:

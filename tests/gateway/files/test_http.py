@@ -11,6 +11,7 @@ import wave
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -23,7 +24,9 @@ from lookhear.engine.messages import Pong
 from lookhear.gateway.app import browser
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.fake_engine import CARDS, FakeEngine
-from tests.gateway.running import MANUAL, Running, running, tone
+from tests.gateway.running import MANUAL, PATIENCE, Running, running, tone
+
+MUCH = 20_000_000  # bytes, more than sockets hold
 
 
 def wav(seconds: float) -> bytes:
@@ -223,6 +226,23 @@ async def test_too_large_uploads() -> None:
             assert answer.status_code == 413
             assert answer.json()["error"]["code"] == "file_too_large"
             assert "10000" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("framing", [f"content-length: {MUCH}", "transfer-encoding: chunked"])
+async def test_who_is_refused_and_asks_to_be_closed_hears_why(framing: str) -> None:
+    """As urllib and many a proxy ask. The server takes all that is sent, and closes behind it."""
+    head = (
+        "POST /v1/audio/transcriptions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+        f"content-type: multipart/form-data; boundary=x\r\n{framing}\r\n\r\n"
+    )
+    body = bytes(MUCH) if "length" in framing else b"%x\r\n%s\r\n0\r\n\r\n" % (MUCH, bytes(MUCH))
+    async with running(GatewayConfig(port=0, max_upload_bytes=10_000)) as gateway:
+        reading, writing = await asyncio.open_connection("127.0.0.1", urlsplit(gateway.http).port)
+        writing.write(head.encode() + body)
+        await writing.drain()
+        answer = await asyncio.wait_for(reading.read(), PATIENCE)
+        writing.close()
+    assert answer.startswith(b"HTTP/1.1 413 ") and b"file_too_large" in answer
 
 
 @pytest.mark.parametrize(
