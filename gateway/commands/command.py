@@ -9,8 +9,6 @@ import os
 import socket
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from lookhear.engine.config import ConfigError, EngineConfig
 from lookhear.engine.config.log import logging_to_stderr
 from lookhear.engine.messages import ModelCard
@@ -22,7 +20,7 @@ from lookhear.gateway.commands.arguments import check_aliases, engine_configs, g
 from lookhear.gateway.commands.parent import lead
 from lookhear.gateway.commands.serving import Gateway, refuse
 from lookhear.gateway.commands.settings import read_settings
-from lookhear.gateway.commands.startup import greet, tell_served
+from lookhear.gateway.commands.startup import greet, server_console, tell_served
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.sockets.files import allow_more_files
 from lookhear.gateway.tracing.otlp import check_tracing
@@ -76,7 +74,7 @@ def serve(argv: list[str]) -> int:
 async def _serve(
     config: GatewayConfig, engines: Sequence[EngineConfig], listening: socket.socket
 ) -> int:
-    console, port = Console(), int(listening.getsockname()[1])
+    console, port = server_console(), int(listening.getsockname()[1])
 
     def loaded(models: Sequence[ModelCard]) -> None:
         tell_served(console, config, port, models)

@@ -8,13 +8,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from lookhear.engine.config import EngineConfig
 from lookhear.gateway.app.notify import READY, STOPPING, notify
 from lookhear.gateway.app.reload import has_files
 from lookhear.gateway.app.server import at_terminal
-from lookhear.gateway.commands.startup import greet, tell_workers
+from lookhear.gateway.commands.startup import greet, server_console, tell_workers
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.services.siblings import Siblings
 from lookhear.gateway.workers.portions import engines_of, portion
@@ -31,7 +29,7 @@ async def lead(
     log_format: str,
 ) -> int:
     """Until all workers have ended; an exit status."""
-    console, port = Console(), int(listening.getsockname()[1])
+    console, port = server_console(), int(listening.getsockname()[1])
     signer = secrets.token_bytes(32)
     greet(console, config, engines)
     tell_workers(console, config.workers)

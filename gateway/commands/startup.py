@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -19,6 +22,37 @@ REAL_MODELS = {
     "speech": "openai/whisper-large-v3-turbo",
     "pictures": "Qwen/Qwen3-VL-2B-Instruct",
 }
+
+
+class Stdout:
+    """Stdout, for as long as somebody takes what is said: a server does not end for a pipe that was
+    closed, as by `| head`, or a disk that is full."""
+
+    def write(self, text: str) -> int:
+        with self._or_never():
+            sys.stdout.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._or_never():
+            sys.stdout.flush()
+
+    @contextlib.contextmanager
+    def _or_never(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:  # what it holds back would fail again at exit
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stdout, name)
+
+
+def server_console() -> Console:
+    """Where a server says what people want to know."""
+    return Console(file=None if sys.stdout is None else cast(TextIO, Stdout()))
 
 
 class LoadingBar:

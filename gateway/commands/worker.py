@@ -15,12 +15,10 @@ import pickle
 import socket
 import sys
 
-from rich.console import Console
-
 from lookhear.engine.config.log import logging_to_stderr
 from lookhear.gateway.app.server import compute_alone, run
 from lookhear.gateway.commands.serving import Gateway
-from lookhear.gateway.commands.startup import tell_served
+from lookhear.gateway.commands.startup import server_console, tell_served
 from lookhear.gateway.sockets.files import allow_more_files
 from lookhear.gateway.workers.control import Control, Message
 from lookhear.gateway.workers.supervisor import CONNECTION, STATES, Setup
@@ -37,7 +35,7 @@ class Worker:
 
     def __init__(self, setup: Setup, control: socket.socket) -> None:
         self._setup = setup
-        self._console = Console()
+        self._console = server_console()
         self._came: asyncio.Queue[tuple[socket.socket, object]] = asyncio.Queue()
         self._received = 0
         self._is_told = not setup.greets

@@ -7,6 +7,7 @@ import asyncio
 import io
 import json
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from lookhear.gateway import catalogue
 from lookhear.gateway.commands import command, serving
 from lookhear.gateway.commands.arguments import engine_configs, gateway_config
 from lookhear.gateway.commands.settings import read_settings
-from lookhear.gateway.commands.startup import tell_ready
+from lookhear.gateway.commands.startup import tell_ready, tell_served
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import CARDS, FakeEngine
@@ -111,6 +112,27 @@ def test_toys_are_told_and_what_was_chosen(
         "Qwen/Qwen3-VL-2B-Instruct",
     ):
         assert line in lines
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_server_does_not_end_because_nobody_takes_what_it_says(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    served = []
+
+    def tell(*told: Any) -> None:
+        tell_served(*told)
+        served.append(told)
+
+    monkeypatch.setattr(command, "tell_served", tell)
+    with open("/dev/full" if full else writing, "w") as gone:
+        monkeypatch.setattr("sys.stdout", gone)
+        assert command.serve(["--port", "0", "--log-level", "error"]) == 0
+    if full:
+        os.close(writing)
+    assert served
 
 
 @pytest.mark.parametrize(
