@@ -28,15 +28,16 @@ class EndingTokens:
         first = {
             token: text[:1]
             for token, text in enumerate(spellings)
-            if text[:1] in (b'"', b"]", b"}") and token not in apart
+            if text[:1] in (b'"', b"]", b"}", b",") and token not in apart
         }
         size = len(spellings)
         # In this order: inside a string a bracket ends nothing. Where a quotation mark begins a
-        # string, the next one ends it.
+        # string, the next one ends it. A comma ends a number behind which more has to come.
         self._kinds = [
             _bits(size, end_tokens),
             _bits(size, (token for token, mark in first.items() if mark == b'"')),
-            _bits(size, (token for token, mark in first.items() if mark != b'"')),
+            _bits(size, (token for token, mark in first.items() if mark in (b"]", b"}"))),
+            _bits(size, (token for token, mark in first.items() if mark == b",")),
         ]
 
     def keep(self, bits: Bits) -> None:

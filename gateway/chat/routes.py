@@ -34,6 +34,7 @@ def chat_routes(gateway: Services) -> list[Route]:
             Route(path, partial(answer, dialect=dialect), methods=["POST"])
             for path, dialect in dialects.items()
         ),
+        Route("/v1/responses/compact", kept.compact, methods=["POST"]),
         Route("/v1/responses/{id}", kept.one, methods=["GET", "DELETE"]),
         Route("/v1/responses/{id}/cancel", kept.cancel, methods=["POST"]),
         Route("/v1/responses/{id}/input_items", kept.input_items, methods=["GET"]),

@@ -37,6 +37,11 @@ class KeptResponses:
             raise wrong("stream", f"false or nothing, {why}", got, "unsupported_parameter")
         return JSONResponse(kept.response)
 
+    async def compact(self, _: Request) -> Response:
+        """What was said is kept as it was said. Raises ApiError."""
+        message = "nothing is compacted here: expected what is to be kept as input of a response"
+        raise ApiError(404, message, code="unsupported_endpoint")
+
     async def cancel(self, request: Request) -> Response:
         """Only who made a response in the background could wish to, and nobody does here. Raises
         ApiError."""

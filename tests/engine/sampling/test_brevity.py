@@ -23,7 +23,14 @@ STRINGS = {
     "required": ["title", "text", "author"],
     "additionalProperties": False,
 }
+NUMBERS = {
+    "type": "object",
+    "properties": {"count": {"type": "integer"}, "share": {"type": "number"}, "is": {"const": 1}},
+    "required": ["count", "share", "is"],
+    "additionalProperties": False,
+}
 SCHEMAS = [
+    NUMBERS,
     {"type": "string"},
     {"type": "object"},
     {"type": "array", "items": {"type": "string"}},
@@ -49,7 +56,8 @@ def stubborn(
         matcher.fill(bits)
         may = allowed(bits, size)
         on = [t for t in may if t not in ends(tokenizer)]
-        on = [t for t in on if tokenizer.decode_bytes([t])[:1] not in (b'"', b"]", b"}")] or on
+        marks = (b'"', b"]", b"}", b",")
+        on = [t for t in on if tokenizer.decode_bytes([t])[:1] not in marks] or on
         on = [t for t in on if t not in tokenizer.added.values()] or on
         if not on:
             return tokens
@@ -109,7 +117,7 @@ def test_patterns_are_not_hurried(grammars: GrammarCompiler, tokenizer: QwenToke
 
 
 def test_what_ends_nothing_is_left_alone() -> None:
-    words = [b"a", b'"', b"]", b'",', b"}", b"<end>"]
+    words = [b"a", b'"', b"]", b'",', b"}", b"<end>", b", "]
     endings = EndingTokens(words, special=[5], end_tokens=[5])
 
     def kept(*tokens: int) -> list[int]:
@@ -119,6 +127,8 @@ def test_what_ends_nothing_is_left_alone() -> None:
 
     assert kept(0) == [0]
     assert kept(0, 2, 4) == [2, 4]
+    assert kept(0, 2, 6) == [2]
+    assert kept(0, 6) == [6]
     assert kept(0, 1, 2, 3) == [1, 3]
     assert kept(0, 1, 2, 5) == [5]
 

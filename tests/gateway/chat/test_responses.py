@@ -267,6 +267,11 @@ async def test_nothing_is_made_in_the_background_to_be_cancelled(sdk: AsyncOpenA
         await sdk.responses.cancel("resp_nobody")
 
 
+async def test_nothing_is_compacted(sdk: AsyncOpenAI) -> None:
+    with pytest.raises(openai.NotFoundError, match="nothing is compacted here"):
+        await sdk.responses.compact(model="fake/vision", input="a")
+
+
 class Form(pydantic.BaseModel):
     a: int
 
