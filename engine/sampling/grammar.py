@@ -41,6 +41,7 @@ from lookhear.engine.tokenizers.qwen import QwenTokenizer
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
+RULED_OUT = "satisfy the grammar"  # in what llguidance says of a token that may not come
 KEPT = 32  # compiled grammars
 KEPT_CHECKS = 512  # schemas of tools that were looked at
 ANY_OBJECT = '{"type":"object"}'
@@ -96,10 +97,14 @@ class GrammarMatcher:
 
     def fill(self, bits: NDArray[np.int32]) -> None:
         """bits: [ceil(vocab / 32)] int32, written whole; that of token t is bit t % 32 of word
-        t // 32. `RequestError` if the schema has turned out to be too much work."""
+        t // 32. `RequestError` if the schema has turned out to be too much work; RuntimeError if a
+        token came that `fill` had ruled out."""
         self._matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
         if self._matcher.is_error():  # the bits would be those of the end tokens
-            raise _refused(f"one that is less work; {_shortened(self._matcher.get_error())}")
+            error = _shortened(self._matcher.get_error())
+            if RULED_OUT in error:  # which is nobody's schema's fault
+                raise RuntimeError(f"the answer's schema: {error}")
+            raise _refused(f"one that is less work; {error}")
         if self._budget is None or self._endings is None or self._is_thinking:
             return
         if self._budget.is_nearly_spent:
