@@ -32,7 +32,7 @@ from lookhear.bench.recordings.human import HUMAN
 from lookhear.bench.recordings.session import Session
 from lookhear.bench.recordings.speech import crowd, held_out_sessions
 from lookhear.bench.result_file import add_file_arguments
-from lookhear.bench.subject import begin, consoles, finish, models, target
+from lookhear.bench.subject import above_zero, begin, consoles, finish, models, target
 from lookhear.bench.wires.job import Turns
 
 GROUPS: dict[Turns, tuple[str, ...]] = {
@@ -134,7 +134,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--serve", default="", metavar="ARGS", help="for `lookhear serve`")
     parser.add_argument("--language", default="en", metavar="CODE")
     parser.add_argument("--condition", choices=CONDITIONS, default="pauses")
-    parser.add_argument("--minutes", type=float, default=1.0, help="of each recording")
+    parser.add_argument("--minutes", type=above_zero, default=1.0, help="of each recording")
     parser.add_argument("--limit", type=int, default=1, help="recordings")
     parser.add_argument("--skip", type=int, default=0, help="recordings before the first")
     parser.add_argument("--rounds", type=int, default=1)

@@ -43,6 +43,7 @@ from lookhear.bench.recordings.speech import crowd, held_out_sessions
 from lookhear.bench.result_file import add_file_arguments
 from lookhear.bench.subject import (
     WARM_UP_SECONDS,
+    above_zero,
     add_server_arguments,
     at_least_one,
     begin,
@@ -197,7 +198,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--lang", nargs="+", metavar="CODE", help="default: all; en of an .en model")
     found.add_argument("--sessions", type=int, default=1, metavar="N", help="at once; default: 1")
     found.add_argument(
-        "--minutes", type=float, default=1.0, metavar="M", help="of each recording; default: 1"
+        "--minutes", type=above_zero, default=1.0, metavar="M", help="of each recording; default: 1"
     )
     found.add_argument(
         "--limit", type=at_least_one, metavar="N", help="recordings of each language"

@@ -30,6 +30,7 @@ from lookhear.bench.recordings.session import Session
 from lookhear.bench.recordings.speech import held_out_sessions, long_session
 from lookhear.bench.result_file import earlier_result
 from lookhear.bench.subject import (
+    above_zero,
     add_result_arguments,
     add_server_arguments,
     at_least_one,
@@ -159,7 +160,7 @@ def parser() -> argparse.ArgumentParser:
         "--limit", type=at_least_one, metavar="N", help="utterances per language and split"
     )
     found.add_argument("--sessions", type=at_least_one, metavar="N", help="sessions at once")
-    found.add_argument("--seconds", type=float, metavar="S", help="of audio per long session")
+    found.add_argument("--seconds", type=above_zero, metavar="S", help="of audio per long session")
     found.add_argument("--language", metavar="CODE", help="only recordings in this one")
     add_result_arguments(found)
     return found

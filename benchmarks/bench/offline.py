@@ -33,6 +33,7 @@ from lookhear.bench.recordings.session import Session, audio_seconds
 from lookhear.bench.recordings.speech import held_out_sessions
 from lookhear.bench.repository import from_repository
 from lookhear.bench.subject import (
+    above_zero,
     add_result_arguments,
     add_server_arguments,
     at_least_one,
@@ -184,7 +185,7 @@ def main(argv: list[str]) -> int:
         help="what they are made into, as of `bench human`; default: utterances",
     )
     parser.add_argument(
-        "--minutes", type=float, default=1.0, metavar="M", help="of each recording; default: 1"
+        "--minutes", type=above_zero, default=1.0, metavar="M", help="of each recording; default: 1"
     )
     parser.add_argument(
         "--rounds",

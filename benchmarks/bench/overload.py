@@ -28,6 +28,7 @@ from lookhear.bench.numbers import Json, live_numbers
 from lookhear.bench.recordings.session import Session
 from lookhear.bench.recordings.speech import crowd, long_session
 from lookhear.bench.subject import (
+    above_zero,
     add_result_arguments,
     add_server_arguments,
     begin,
@@ -202,8 +203,16 @@ def _options(argv: list[str]) -> argparse.Namespace:
     add_server_arguments(parser, live=False)
     add = parser.add_argument
     add("--times", type=float, default=3.0, metavar="X", help="what there is room for; default: 3")
-    add("--seconds", type=float, default=20.0, metavar="S", help="of each session; default: 20")
-    add("--minutes", type=float, default=2.0, metavar="M", help="in which they come; default: 2")
+    add(
+        "--seconds", type=above_zero, default=20.0, metavar="S", help="of each session; default: 20"
+    )
+    add(
+        "--minutes",
+        type=above_zero,
+        default=2.0,
+        metavar="M",
+        help="in which they come; default: 2",
+    )
     add("--language", default="en", metavar="CODE", help="default: en")
     add_result_arguments(parser)
     options = parser.parse_args(argv)

@@ -24,6 +24,7 @@ from lookhear.bench.processes import Watch, wait_idle
 from lookhear.bench.recordings.session import Session
 from lookhear.bench.recordings.speech import crowd, long_session
 from lookhear.bench.subject import (
+    above_zero,
     add_result_arguments,
     add_server_arguments,
     begin,
@@ -210,7 +211,9 @@ def main(argv: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_server_arguments(parser)
-    parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="of each probe")
+    parser.add_argument(
+        "--seconds", type=above_zero, default=60.0, metavar="S", help="of each probe"
+    )
     parser.add_argument("--language", default="en", metavar="CODE", help="default: en")
     add_bound_arguments(parser)
     add_result_arguments(parser)

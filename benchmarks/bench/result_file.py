@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import stat
 import time
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,32 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label", default="", help="added to the names of the result files")
     parser.add_argument(
         "--out",
-        type=Path,
+        type=_folder,
         metavar="FOLDER",
         help="write NAME.json there, over what an earlier run wrote; "
         f"default: a new file in ./{FRESH}, NAME-DATE-TIME.json",
     )
     parser.set_defaults(began=time.strftime("%Y%m%d-%H%M%S"))
+
+
+def _folder(text: str) -> Path:
+    """One that can be written into, or made: asked before hours of measuring, not after.
+    ArgumentTypeError."""
+    folder = Path(text)
+    for place in (folder.absolute(), *folder.absolute().parents):
+        try:
+            is_folder = stat.S_ISDIR(os.stat(place).st_mode)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            problem = f"expected a folder, got {text} ({error.strerror})"
+            raise argparse.ArgumentTypeError(problem) from None
+        if not is_folder:
+            raise argparse.ArgumentTypeError(f"expected a folder, got {text}, a file")
+        if not os.access(place, os.W_OK):
+            raise argparse.ArgumentTypeError(f"expected a folder to write into, got {text}")
+        break
+    return folder
 
 
 def result_file(options: argparse.Namespace, name: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -72,6 +73,17 @@ def at_least_one(text: str) -> int:
     if count < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
     return count
+
+
+def above_zero(text: str) -> float:
+    """The value of an option that says how long. ArgumentTypeError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
+    return value
 
 
 def consoles(options: argparse.Namespace) -> tuple[Console, Console]:

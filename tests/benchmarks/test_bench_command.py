@@ -50,6 +50,28 @@ def test_no_recordings_are_no_measurement(
     assert f"argument {argv[1]}: expected a whole number from 1 on" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "x"])
+@pytest.mark.parametrize("subcommand", ["live", "capacity", "soak", "overload"])
+def test_no_time_is_no_measurement(
+    subcommand: str, seconds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.bench([subcommand, f"--seconds={seconds}"])
+    assert ended.value.code == 2
+    assert "argument --seconds: expected a number above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("where", ["file", "file/below", "x" * 300])
+def test_where_results_go_is_looked_at_before_measuring(
+    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as ended:
+        command.bench(["soak", "--out", str(tmp_path / where)])
+    assert ended.value.code == 2
+    assert "argument --out: expected a folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "subcommand", ["live", "capacity", "offline", "human", "dialects", "sweep", "compare"]
 )

@@ -42,6 +42,7 @@ from lookhear.bench.processes import wait_idle
 from lookhear.bench.recordings.session import Session
 from lookhear.bench.recordings.speech import crowd, long_session
 from lookhear.bench.subject import (
+    above_zero,
     add_result_arguments,
     add_server_arguments,
     begin,
@@ -243,7 +244,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help="default: all")
     add_server_arguments(parser)
     parser.add_argument(
-        "--seconds", type=float, default=20.0, metavar="S", help="of each; default: 20"
+        "--seconds", type=above_zero, default=20.0, metavar="S", help="of each; default: 20"
     )
     parser.add_argument("--language", default="en", metavar="CODE", help="default: en")
     add_result_arguments(parser)

@@ -28,6 +28,7 @@ from lookhear.bench.numbers import Json
 from lookhear.bench.recordings.session import Session
 from lookhear.bench.recordings.speech import crowd, long_session
 from lookhear.bench.subject import (
+    above_zero,
     add_result_arguments,
     begin,
     consoles,
@@ -168,7 +169,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     add("--serve", default="", metavar="ARGS", help="for our `lookhear serve`")
     add("--faults", type=int, default=200, metavar="N", help="default: 200")
     add("--sessions", type=int, default=4, metavar="N", help="at once; default: 4")
-    add("--seconds", type=float, default=30.0, metavar="S", help="of each; default: 30")
+    add("--seconds", type=above_zero, default=30.0, metavar="S", help="of each; default: 30")
     add("--pace", type=float, default=1.0, metavar="X", help="of speech; default: 1")
     add("--language", default="en", metavar="CODE", help="default: en")
     add_result_arguments(parser)

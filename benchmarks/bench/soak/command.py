@@ -29,6 +29,7 @@ from lookhear.bench.result_file import write_result
 from lookhear.bench.soak.load import Load, recordings
 from lookhear.bench.soak.minutes import LEAST_ROWS, footprint, reasons, row, totals
 from lookhear.bench.subject import (
+    above_zero,
     add_result_arguments,
     add_server_arguments,
     begin,
@@ -136,9 +137,11 @@ def _options(argv: list[str]) -> argparse.Namespace:
     )
     add_server_arguments(parser, live=False)
     add = parser.add_argument
-    add("--minutes", type=float, default=120.0, metavar="M", help="default: 120")
+    add("--minutes", type=above_zero, default=120.0, metavar="M", help="default: 120")
     add("--share", type=float, default=0.8, metavar="X", help="of the places; default: 0.8")
-    add("--seconds", type=float, default=60.0, metavar="S", help="of each session; default: 60")
+    add(
+        "--seconds", type=above_zero, default=60.0, metavar="S", help="of each session; default: 60"
+    )
     add("--file-seconds", type=float, default=60.0, metavar="S", help="of a file; default: 60")
     add("--file-every", type=float, default=20.0, metavar="S",
         help="between two files, and two videos; default: 20")  # fmt: skip

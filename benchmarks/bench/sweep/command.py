@@ -33,6 +33,7 @@ from lookhear.bench.recordings.speech import crowd, long_session
 from lookhear.bench.repository import from_repository
 from lookhear.bench.result_file import FRESH
 from lookhear.bench.subject import (
+    above_zero,
     add_result_arguments,
     add_server_arguments,
     begin,
@@ -277,7 +278,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     add("--lengths", nargs="+", type=float, default=[20.0], metavar="S", help="default: 20")
     add("--sessions", nargs="*", type=int, default=[1], metavar="N", help="at once; default: 1")
     add("--rates", nargs="*", type=float, default=[], metavar="R", help="files a second")
-    add("--seconds", type=float, default=30.0, metavar="S", help="of each rate; default: 30")
+    add("--seconds", type=above_zero, default=30.0, metavar="S", help="of each rate; default: 30")
     add("--search", action="store_true", help="the most that holds the bounds, too")
     add("--most-rate", type=float, default=8.0, metavar="R", help="to try at most; default: 8")
     add("--rate-step", type=float, default=0.1, metavar="R", help="of the search; default: 0.1")
