@@ -9,7 +9,7 @@ from argparse import BooleanOptionalAction
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from lookhear.engine.config import (
     AUTO_MODEL,
@@ -27,10 +27,17 @@ Fields = dict[str, Any]
 DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?(,cuda:\d+)*")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line: with so many options the usage hides it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` lists the options\n")
+
+
 def serve_parser() -> argparse.ArgumentParser:
     """Defaults are those of the configurations."""
     gateway, engine = GatewayConfig(), EngineConfig()
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="lookhear serve",
         description="Serve live transcription and chat about pictures: the OpenAI Realtime API, "
         "chat completions and audio endpoints.",

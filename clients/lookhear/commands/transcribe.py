@@ -39,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="audio or video; `-` is stdin; a URL is fetched by the server",
     )  # fmt: skip
     parser.add_argument(
-        "--live", action="store_true", help="stream it at the speed of speech, text as it comes"
+        "--live",
+        action="store_true",
+        help="stream it at the speed of speech, text as it comes: wav, flac, mp3 or ogg",
     )
     parser.add_argument("--language", metavar="CODE", help="default: found by the model")
     parser.add_argument("--prompt", metavar="TEXT", help="what the speech is about")
@@ -210,7 +212,11 @@ def _deliver(
         else:
             answer = json.dumps(data, ensure_ascii=False, indent=2)
     if target is not None:
-        write_file(target(file), answer + "\n")
+        try:
+            write_file(target(file), answer + "\n")
+        except OutputError:
+            print(answer, flush=True)  # what took long to compute is not lost with a full disk
+            raise
     elif several and form == "text":
         print(f"{file}: {answer}", flush=True)
     else:

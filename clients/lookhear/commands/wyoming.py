@@ -11,7 +11,7 @@ from rich.console import Console
 
 from lookhear.client import AsyncClient
 from lookhear.commands.server_choice import chosen_server
-from lookhear.errors import NotInstalled
+from lookhear.errors import AuthenticationError, LookhearError, NotInstalled
 
 URI = "tcp://127.0.0.1:10300"
 NEEDED = 'pip install "lookhear[wyoming]"'
@@ -40,6 +40,7 @@ def run(parsed: argparse.Namespace) -> int:
         console.print(line, markup=False, soft_wrap=True)
 
     with chosen_server(parsed, console) as (url, model):
+        _check_key(AsyncClient(url, parsed.api_key))
 
         async def serve() -> None:
             stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -54,3 +55,13 @@ def run(parsed: argparse.Namespace) -> int:
 
         asyncio.run(serve())
     return 0
+
+
+def _check_key(client: AsyncClient) -> None:
+    """AuthenticationError: each command would fail by it. A server that is away may come."""
+    try:
+        asyncio.run(client.models())
+    except AuthenticationError:
+        raise
+    except LookhearError:
+        pass

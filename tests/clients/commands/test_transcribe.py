@@ -317,6 +317,16 @@ def test_a_full_disk_is_one_line(
     assert said[0].endswith("No space left on device")
 
 
+def test_what_cannot_be_written_is_printed(
+    server: FileServer, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.symlink("/dev/full", "full.txt")
+    assert transcribe(server, "a.wav", "--out", "full.txt") == 1
+    captured = capsys.readouterr()
+    assert captured.out == "said a\n"
+    assert captured.err.endswith("lookhear: cannot write full.txt: No space left on device\n")
+
+
 def test_a_server_that_is_loading_is_waited_for(
     server: FileServer, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

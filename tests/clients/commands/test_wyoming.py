@@ -30,3 +30,15 @@ def test_a_place_that_is_none_is_said(capsys: pytest.CaptureFixture[str]) -> Non
     with on_thread(counting.running()):
         assert cli.main(["wyoming", "--server", counting.url, "--uri", "stdio://"]) == 2
     assert "--uri: expected tcp://HOST[:PORT]" in capsys.readouterr().err
+
+
+def test_a_key_that_the_server_does_not_take_is_said_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Not when the first command is spoken."""
+    pytest.importorskip("wyoming")
+    counting = CountingServer(api_key="k")
+    with on_thread(counting.running()):
+        uri = ["--uri", "stdio://"]  # looked at when it begins
+        assert cli.main(["wyoming", "--server", counting.url, "--api-key", "b", *uri]) == 1
+    assert "Incorrect API key" in capsys.readouterr().err

@@ -182,6 +182,20 @@ def refusal(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     return err
 
 
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [(["--max-sessions", "1.5"], "argument --max-sessions: "), (["--prot=1"], "--prot=1")],
+)
+def test_a_wrong_option_is_one_line(
+    argv: list[str], words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.serve(argv)
+    (line,) = capfd.readouterr().err.splitlines()
+    assert ended.value.code == 2 and line.startswith("lookhear serve: ") and words in line
+    assert line.endswith("`lookhear serve --help` lists the options")
+
+
 def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
