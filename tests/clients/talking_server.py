@@ -37,6 +37,7 @@ class TalkingServer:
     close: int | None = None
     error: dict[str, Any] | None = None
     deaf: bool = False  # every transcription fails
+    silent: bool = False  # nothing is said in any turn
     drops: list[Drop] = field(default_factory=list)
     wavers: bool = False
     told: list[list[str]] = field(default_factory=list)
@@ -171,7 +172,7 @@ class _Talk:
             error = {"type": "server_error", "code": "x", "message": "cannot hear"}
             await self.emit(_TRANSCRIPTION + "failed", **about, error=error)
             return
-        text, self.samples = f"{self.samples} samples", 0
+        text, self.samples = "" if self.server.silent else f"{self.samples} samples", 0
         self.said[item] = [text]
         self.told.append(f"user: {text}")
         await self.emit(_TRANSCRIPTION + "delta", **about, delta=text)

@@ -21,7 +21,7 @@ from lookhear.client import AsyncClient
 from lookhear.commands.chat_loop import ChatLoop
 from lookhear.commands.live import first_interrupt
 from lookhear.commands.server_choice import chosen_server
-from lookhear.errors import InvalidRequest, SourceError, UsageError
+from lookhear.errors import InvalidRequest, ServerError, SourceError, UsageError
 from lookhear.sources.audio import Source
 from lookhear.sources.files import is_url, require_file
 from lookhear.sources.microphone import Microphone
@@ -184,9 +184,15 @@ async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
             print_event(QuestionHeard(question))
         else:
             console.print(Text(question, style="bold cyan"), soft_wrap=True)
-        async with talk.respond() as answer:
-            with AnswerDisplay(console) as display:
-                show = print_event if parsed.json else display.show
-                async for event in answer.events():
-                    show(event)
+        try:
+            async with talk.respond() as answer:
+                with AnswerDisplay(console) as display:
+                    show = print_event if parsed.json else display.show
+                    async for event in answer.events():
+                        show(event)
+        except ServerError as error:
+            if question or error.code != "nothing_to_answer":
+                raise
+            name = "the microphone" if parsed.audio == "-" else parsed.audio
+            raise SourceError(f"{name}: expected a spoken question, got no words") from error
     return 0

@@ -64,7 +64,9 @@ def read_recording(audio: Path) -> Recording:
     """
     try:
         require_file(audio)
-        require_file(audio.with_suffix(".json"))
+        if not audio.with_suffix(".json").exists():
+            missing = f"no such file: {audio.with_suffix('.json')}"
+            raise SourceError(f"{missing}, which tells what is said in {audio.name}, and when")
         data = json.loads(audio.with_suffix(".json").read_text("utf-8"))
         spoken = [word for part in data.get("sentences", [data]) for word in part["words"]]
         words = tuple((float(w["start_s"]), float(w["end_s"])) for w in spoken)

@@ -156,6 +156,17 @@ def test_a_spoken_question_about_a_picture(
     assert events[-1]["finish_reason"] == "stop"
 
 
+def test_a_spoken_question_without_words_is_said_to_be_one(
+    talking: TalkingServer, question: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talking.silent, talking.status = True, "failed"
+    error = {"type": "invalid_request_error", "code": "nothing_to_answer", "message": "got none"}
+    talking.details = {"type": "failed", "error": error}
+    assert cli.main(["chat", "--server", talking.url, "--audio", question]) == 1
+    said = capsys.readouterr().err
+    assert said == f"lookhear: {question}: expected a spoken question, got no words\n"
+
+
 @pytest.mark.parametrize(
     ("options", "status", "words"),
     [

@@ -32,7 +32,7 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"no such file: .*talk\.wav"):
         read_recording(tmp_path / "talk.wav")
     (tmp_path / "talk.wav").touch()
-    with pytest.raises(SourceError, match=r"no such file: .*talk\.json"):
+    with pytest.raises(SourceError, match=r"no such file: .*talk\.json, which tells what is said"):
         read_recording(tmp_path / "talk.wav")
     (tmp_path / "talk.json").write_text('{"text": "", "words": []}')
     with pytest.raises(SourceError, match="no words"):
