@@ -102,6 +102,14 @@ class CondensedAudio:
                 return (begins + ends) // 2
         return None
 
+    def pause_near(self, at: int, low: int, high: int) -> int | None:
+        """The middle of the pause that is nearest to a place, of those whose middle is in [low,
+        high); None if somebody speaks on and on."""
+        starts = (start for start, _ in self.speech[1:])
+        middles = [(a + b) // 2 for a, b in zip(self._ends, starts, strict=False)]
+        near = [middle for middle in middles if low <= middle < high]
+        return min(near, key=lambda middle: abs(middle - at), default=None)
+
     def last_pause(self, low: int, high: int) -> int | None:
         """The middle of the last pause that begins in [low, high), or of what of it lies there;
         None if somebody speaks on and on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -30,20 +31,24 @@ SHORTEST = SAMPLE_RATE // 50  # samples; what is left of a recording and not wor
 
 
 class Section(NamedTuple):
-    """A part of a recording that is heard by itself: the samples [start, end) of `audio`."""
+    """A part of a recording that is heard by itself: the samples [start, end) of `audio`. language:
+    ISO code of what was heard before it, if it is known."""
 
     audio: CondensedAudio
     start: int
     end: int
+    language: str | None = None
 
 
 @dataclass(slots=True)
 class Heard:
-    """What was heard so far. audio_tokens, text_tokens: that the model has read for it."""
+    """What was heard so far. languages: tokens of text in each, by ISO code, where it is known.
+    audio_tokens, text_tokens: that the model has read for it."""
 
     segments: list[Segment] = field(default_factory=list)
     words: list[Word] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
+    languages: Counter[str] = field(default_factory=Counter)
     audio_tokens: int = 0
     text_tokens: int = 0
 
@@ -52,18 +57,20 @@ class Heard:
         self.segments += other.segments
         self.words += other.words
         self.logprobs += other.logprobs
+        self.languages += other.languages
         self.audio_tokens += other.audio_tokens
         self.text_tokens += other.text_tokens
 
     def answer(self, message: TranscribeFile, language: str | None) -> FileTranscribed:
-        """If that is all. language: ISO code, None if it is not known."""
+        """If that is all. language: ISO code if nothing was heard, None if it is not known; else it
+        is that in which most is said."""
         text = "".join(segment.text for segment in self.segments).rstrip()
         if not message.continues:
             text = text.lstrip()
         return FileTranscribed(
             message.request,
             text,
-            language,
+            max(self.languages, key=self.languages.__getitem__, default=language),
             len(message.samples) / SAMPLE_RATE,
             self.segments,
             self.words,
@@ -84,6 +91,7 @@ class FileTranscription(ABC):
     """
 
     is_urgent = False  # nobody waits for a file as for an answer
+    follows_language = False  # whether a language that was not told may change
 
     def __init__(
         self,
@@ -92,13 +100,16 @@ class FileTranscription(ABC):
         decode_bytes: DecodeBytes,
         section: Section | None = None,
     ) -> None:
+        if section is not None and section.language and not self.follows_language:
+            told = replace(message.settings, language=section.language)
+            message = replace(message, settings=told)
         self._message = message
         self._cap = cap
         self._decode_bytes = decode_bytes
         if section is None:
             audio = CondensedAudio(message.samples, message.speech)
             section = Section(audio, 0, len(audio.samples))
-        self._audio, self._start, self._end = section
+        self._audio, self._start, self._end, _ = section
         # Where words may be, as far as it can be known.
         self._voiced = self._audio.speech
         if message.speech is None and message.settings.words:
@@ -238,6 +249,8 @@ class FileTranscription(ABC):
                 temperature,
             )
         )
+        if self.language is not None:
+            self.heard.languages[self.language] += len(said.tokens)
         if self._message.settings.logprobs:
             told = said.token_logprobs(lambda token: self._decode_bytes([token]))
             self.heard.logprobs += told_logprobs(told, text)

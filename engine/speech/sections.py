@@ -124,8 +124,8 @@ class LongFile:
         count = 0 if self.is_done else max(0, most - len(self._open()))
         for number, section in enumerate(self._sections[first : first + count], first):
             key = f"{self._message.request}/{number}"
-            settings = replace(self._message.settings, language=self._language)
-            job = self._start(replace(self._message, request=key, settings=settings), section)
+            section = section._replace(language=self._language)
+            job = self._start(replace(self._message, request=key), section)
             self._begun.append(SectionOwner(self, key, job))
         return self._begun[first:]
 

@@ -23,7 +23,7 @@ from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.speech.file import FileTranscription, Section
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.whisper.attempts import Attempt, Attempts
-from lookhear.engine.whisper.file_language import FileLanguage
+from lookhear.engine.whisper.file_language import FileLanguage, WindowLanguage
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
@@ -35,6 +35,10 @@ BEYOND_SECONDS = 1.0  # times are told to the second at times; what is later was
 # Speech behind the last word of a window that is worth another look.
 UNHEARD = SAMPLE_RATE
 SENTENCE_PAUSE = SAMPLE_RATE // 2
+# Of a window in which several languages seem to be spoken: a shorter one is mostly a sentence that
+# sounds like several. And the shortest part of a longer one.
+SHORTEST_MIXED = SAMPLE_RATE * 6
+SHORTEST_PART = SAMPLE_RATE
 # A text that was sampled this freely is no prompt for the next one (openai/whisper).
 MOST_CARRIED_TEMPERATURE = 0.5
 
@@ -43,6 +47,8 @@ class WhisperFile(FileTranscription):
     """cap: longest piece in samples; None: full windows, which overlap where a segment is open.
     quick: windows in which audio that they have room for is heard first; None: there are none.
     doubts: as in `WhisperRecognizer`."""
+
+    follows_language = True
 
     def __init__(
         self,
@@ -62,17 +68,21 @@ class WhisperFile(FileTranscription):
         self._quick = quick
         self._is_doubted = False  # what a quick window said of what is to be heard next
         self._slides = cap is None
-        self._language = prompter.language_token(message.settings.language)
+        self._given = prompter.language_token(message.settings.language)
+        before = None if section is None else section.language
+        self._languages = FileLanguage(message.settings.languages, before)
+        self._trial = WindowLanguage()
+        self._sound: dict[str, float] = {}  # log-probability of each language, of the last window
+        self._room = cap or window.longest  # samples of the next piece, at most
         self._closed: list[int] = []  # the last tokens, for the prompt
         self._attempts = Attempts(message.temperature)
-        self._trial = FileLanguage()
         self._expected = prompter.expected(message.settings.keywords)
         self._doubts = doubts
 
     @property
     def language(self) -> str | None:
         """ISO code; None for a checkpoint that has just one."""
-        return self._prompter.language_code(self._language)
+        return self._languages.known or self._prompter.language_code(self._given)
 
     def cost(self) -> Cost:
         """Of the next window."""
@@ -91,13 +101,16 @@ class WhisperFile(FileTranscription):
             # A short window costs what it is long, so it may hold a sentence.
             pause = self._audio.next_pause(begin, SENTENCE_PAUSE)
             return min(super()._plan_end(begin), pause or begin + self._cap)
-        end = min(begin + self._cap, self._end)
+        end = min(begin + self._room, self._end)
         if end == self._end:
             return end
-        return self._audio.last_pause(begin + self._cap * 2 // 3, end) or end
+        return self._audio.last_pause(begin + self._room * 2 // 3, end) or end
 
     def _request(self, samples: NDArray[np.float32]) -> WhisperRequest:
-        settings = self._message.settings
+        settings, prompter = self._message.settings, self._prompter
+        prior: dict[str, float] = (
+            {} if self._given is not None else self._languages.prior(prompter.languages)
+        )
         head, tail = self._prompter.prompt(
             settings.prompt, self._closed, settings.task, timestamps=True
         )
@@ -107,8 +120,10 @@ class WhisperFile(FileTranscription):
             samples=samples,
             window_samples=self._rule(len(samples)).window(len(samples)),
             head=head,
-            language=self._trial.asked if self._language is None else self._language,
-            detect_language=self._prompter.detects_language,
+            language=self._trial.asked if self._given is None else self._given,
+            language_prior=prompter.language_tokens(prior),
+            language_guess=prompter.language_token(self._languages.known),
+            detect_language=prompter.detects_language,
             tail=tail,
             timestamps=True,
             temperature=self._attempts.temperature,
@@ -136,19 +151,48 @@ class WhisperFile(FileTranscription):
             spoken=self._spoken(num_samples),
             is_beyond=last > num_samples / SAMPLE_RATE + BEYOND_SECONDS,
         )
-        if self._language is None:
-            likeliest = self._trial.take(result, attempt)
+        if self._given is None and result.languages:
+            code = self._prompter.language_code
+            self._sound = sound = {
+                code(token) or "": share for token, share in result.languages.items()
+            }
+            is_mixed = self._trial.asked is None and self._languages.is_mixed(sound)
+            if self._closed and (is_mixed or self._languages.has_changed(sound)):
+                self._closed = []  # behind a text everything sounds like its language
+                return 0
+            if is_mixed:
+                if self._takes_part(num_samples):
+                    return 0  # a part of it, by itself
+                self._languages.sound_alike(sound)
+            weighed = self._prompter.language_tokens(self._languages.weighed(sound))
+            likeliest = self._trial.take(result, attempt, weighed)
             if likeliest is None:
                 return 0  # once more, in another language
             attempt = likeliest
         if self._rule(num_samples) is self._quick and not attempt.is_sure:
-            self._trial, self._is_doubted = FileLanguage(), True
+            self._trial, self._is_doubted = WindowLanguage(), True
             return 0  # once more, in a full window
         chosen = self._attempts.take(attempt)
         if chosen is None:
             return 0  # once more, less greedily
-        self._trial, self._is_doubted = FileLanguage(), False
-        return self._keep(chosen, num_samples)
+        self._trial, self._is_doubted = WindowLanguage(), False
+        done = self._keep(chosen, num_samples)
+        self._room = min(self._cap, 2 * self._room)
+        if self._room < self._cap:
+            self._closed = []  # what follows may be in another language
+        return done
+
+    def _takes_part(self, num_samples: int) -> bool:
+        """Whether the next piece is about half of this one, which ends in a pause."""
+        if not self._slides or num_samples < SHORTEST_MIXED:
+            return False
+        begin, end = self._position, self._position + num_samples
+        low, high = begin + SHORTEST_PART, end - SHORTEST_PART
+        pause = self._audio.pause_near(begin + num_samples // 2, low, high)
+        if pause is None:
+            return False
+        self._room, self._is_doubted = pause - begin, False
+        return True
 
     def _spoken(self, num_samples: int) -> float | None:
         """Seconds of the window with speech, if anybody knows."""
@@ -161,8 +205,11 @@ class WhisperFile(FileTranscription):
         """What the model says of this window; returns how many of its samples are done with."""
         heard, begin = chosen.heard, self._position
         end = begin + num_samples
-        if self._language is None and heard.tokens:  # silence has no language
-            self._language = chosen.language
+        code = self._prompter.language_code(chosen.language)
+        if self._given is None and code is not None and heard.tokens:  # silence has no language
+            self._languages.keep(code, self._sound)
+            if self._message.settings.task == "translate":
+                self._given = chosen.language  # all text is English, and tells nothing of the next
         # Nobody speaks on where the window ends: its last segment is complete.
         is_whole = not self._slides or end == self._end or self._audio.spoken(end - 1, end + 1) == 0
         pieces, moved = split_segments(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,6 +70,11 @@ def test_spoken_counts_samples_of_speech(
     pause = audio.last_pause(a, b)
     if pause is not None:
         assert a <= pause <= b and not is_speech[pause : pause + 1].any()
+    middles = [(x[1] + y[0]) // 2 for x, y in pairwise(audio.speech)]
+    between = [middle for middle in middles if a <= middle < b]
+    near = audio.pause_near((a + b) // 2, a, b)
+    assert (near is None) == (not between)
+    assert near is None or abs(near - (a + b) // 2) == min(abs(m - (a + b) // 2) for m in between)
 
 
 def test_where_nobody_listened_for_voices_all_is_kept() -> None:
