@@ -45,8 +45,8 @@ def _in_their_words(message: str) -> str:
             most, prompt, answer = (int(found[name]) for name in ("most", "prompt", "answer"))
             if prompt >= most:
                 return f"prompt is too long: {prompt} tokens > {most} maximum"
-            sum = f"{prompt} + {answer} > {most}"
-            what = f"input length and `max_tokens` exceed context limit: {sum}"
+            asked = f"{prompt} + {answer} > {most}"
+            what = f"input length and `max_tokens` exceed context limit: {asked}"
             return f"{what}, decrease input length or `max_tokens` and try again"
     return message
 

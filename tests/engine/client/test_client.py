@@ -54,7 +54,8 @@ def clip(seconds: float) -> np.ndarray:
 async def transcribe(client: EngineClient, session: str) -> TurnCompleted:
     events: asyncio.Queue[Event] = asyncio.Queue()
     client.open_session(session, events.put_nowait)
-    client.send(StartTurn(session, "t", TranscriptionSettings(model="m")))
+    # Random weights believe any language, and others if they hear a first part by itself.
+    client.send(StartTurn(session, "t", TranscriptionSettings(model="m", language="en")))
     samples = clip(1.0)
     client.send(AppendAudio(session, "t", samples, len(samples)))
     client.send(EndTurn(session, "t"))
