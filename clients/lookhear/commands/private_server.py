@@ -1,4 +1,5 @@
-"""A private server: `lookhear serve` as a child, watched until it is ready, ended with us."""
+"""A private server: `lookhear serve` as a child, watched until it is ready, ended with us, also by
+SIGTERM and when the terminal is closed."""
 
 from __future__ import annotations
 
@@ -12,16 +13,19 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 from lookhear.errors import ConnectionFailed, LookhearError, ProtocolError, ServerError
 from lookhear.terminal.progress import Report
 from lookhear.transport.address import Server
 
 _POLL_SECONDS = 0.1
+# What ends a program that does not handle it: nobody would end the child.
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 _OUR_PORTS = range(20_000, 32_000)  # below those that systems choose from
 # Settings that are of a server for others: where it listens, what its models are called.
 _NOT_OURS = [
@@ -108,6 +112,7 @@ class ChildServer(ABC):
         self._start_seconds = start_seconds
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
         self._child: subprocess.Popen[bytes] | None = None
+        self._handled: list[signal.Signals] = []
 
     @property
     def pid(self) -> int:
@@ -175,6 +180,10 @@ class ChildServer(ABC):
         return "\n".join(self.log.rstrip().splitlines()[-lines:])
 
     def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._handled = [n for n in _ENDINGS if signal.getsignal(n) is signal.SIG_DFL]
+        for number in self._handled:
+            signal.signal(number, _end_in_order)
         try:
             self.start()
         except BaseException:
@@ -185,6 +194,12 @@ class ChildServer(ABC):
     def __exit__(self, *_: object) -> None:
         self.stop()
         self._log.close()
+        for number in self._handled:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end_in_order(number: int, _: Any) -> None:
+    raise SystemExit(128 + number)
 
 
 class ServerProcess(ChildServer):
