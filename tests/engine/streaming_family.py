@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
@@ -60,8 +61,8 @@ class StreamingFamily(ABC):
     between: ClassVar[tuple[float, float]]
 
     @abstractmethod
-    def num_written(self, folder: Path, samples: np.ndarray) -> int:
-        """Tokens that the model writes of all of it at once."""
+    def num_written(self, folder: Path, samples: NDArray[np.float32]) -> int:
+        """Tokens that the model writes of all of it at once. samples: [n] float32, 16 kHz."""
 
     def assert_nothing_is_kept(self, core: EngineCore) -> None:
         stats = core.stats()

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from lookhear.engine.messages import (
     FileTranscribed,
@@ -52,7 +53,7 @@ class TestTransducer(StreamingFamily):
     late = 0.0
     between = (10.4, 12.4)
 
-    def num_written(self, folder: Path, samples: np.ndarray) -> int:
+    def num_written(self, folder: Path, samples: NDArray[np.float32]) -> int:
         """See `StreamingFamily`."""
         model = TransducerModel.from_folder(folder)
         (results,) = run(a_runner(model), [whole("w", samples, 3)])

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.core.core import EngineCore
@@ -62,7 +63,7 @@ class TestVoxtralRealtime(StreamingFamily):
     late = DELAY * STEP / SAMPLE_RATE
     between = (10.9, 11.9)
 
-    def num_written(self, folder: Path, samples: np.ndarray) -> int:
+    def num_written(self, folder: Path, samples: NDArray[np.float32]) -> int:
         """See `StreamingFamily`."""
         (results,) = run(a_runner(VoxtralModel.from_folder(folder)), [whole("w", samples)])
         return len(text(results))
