@@ -15,8 +15,10 @@ from typing import Any, BinaryIO
 import av
 import numpy as np
 import soundfile
+from av.stream import Disposition
 from numpy.typing import NDArray
 
+from lookhear.media.audio.timeline import Timeline
 from lookhear.media.base import MediaError
 from lookhear.media.ffmpeg import open_container
 from lookhear.media.mp4_limits import check_mp4, is_mp4
@@ -35,6 +37,8 @@ RATES = (1000, 768000)
 DEMUXERS = "aac,ac3,aiff,amr,asf,au,avi,caf,eac3,flac,flv,matroska,mp3,mpeg,mpegts,ogg,w64,wav,webm"
 # FFmpeg's other containers have no duration field: it guesses from size and bit rate.
 DECLARING = ("mov", "matroska", "flac")
+# Those that say of each packet when it is to be heard.
+TIMING = ("mov", "matroska", "mpegts", "mpeg", "flv", "asf")
 
 SNDFILE_MAGIC = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"FORM", b"caff")
 
@@ -126,7 +130,7 @@ def open_ffmpeg(file: BinaryIO, head: bytes) -> Iterator[AudioSource]:
             raise MediaError(
                 "truncated", f"expected a complete audio file; got {name} cut before its tracks"
             )
-        stream = container.streams.audio[0]
+        stream = max(container.streams.audio, key=preference)
         if stream.codec_context is None:
             raise MediaError(
                 "unsupported",
@@ -139,8 +143,15 @@ def open_ffmpeg(file: BinaryIO, head: bytes) -> Iterator[AudioSource]:
         )
 
 
+def preference(stream: Any) -> tuple[bool, bool]:
+    """Of several tracks players take the file's default, and the first one among equals."""
+    impaired = Disposition.hearing_impaired | Disposition.visual_impaired
+    return not stream.disposition & impaired, bool(stream.disposition & Disposition.default)
+
+
 def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:
-    decoded_s = 0.0
+    timeline = Timeline((container.start_time or 0) / av.time_base)
+    is_timed = container.format.name.startswith(TIMING)
     good = bad = 0
     for packet in demux(container, stream):
         try:
@@ -148,17 +159,26 @@ def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:
             good += 1
         except av.FFmpegError:
             bad += 1
+            timeline.lose()
             continue
         for frame in frames:
             rate = checked_rate(frame.sample_rate)
-            decoded_s += frame.samples / rate
+            pause = timeline.place(frame.time if is_timed else None, frame.samples / rate)
+            yield from silence(rate, pause)
             yield rate, mono(planes(frame))
     if bad > good:
         raise MediaError(
             "truncated",
             f"expected a complete audio file; got one with {bad} of {bad + good} packets damaged",
         )
-    check_complete(declared_seconds(container, stream), decoded_s)
+    check_complete(declared_seconds(container, stream), timeline.placed)
+
+
+def silence(rate: int, seconds: float) -> Iterator[tuple[int, Samples]]:
+    left = round(seconds * rate)
+    while left > 0:
+        yield rate, np.zeros(min(left, BLOCK), np.float32)
+        left -= BLOCK
 
 
 def demux(container: Any, *streams: Any) -> Iterator[Any]:
@@ -174,9 +194,9 @@ def declared_seconds(container: Any, stream: Any) -> float | None:
         return None
     if stream.duration:
         return float(stream.duration * stream.time_base)
-    # Matroska states one length for all its tracks together.
+    # Matroska states one length for all its tracks together, from zero on.
     if container.duration and len(container.streams) == 1:
-        return float(container.duration / av.time_base)
+        return float((container.duration - max(0, container.start_time or 0)) / av.time_base)
     return None
 
 
