@@ -16,7 +16,8 @@ __all__ = ["FetchError", "MediaError", "MediaIO", "MediaWithBytes", "check_bytes
 T = TypeVar("T")
 
 DIGEST_BYTES = 16
-_STANDARD = str.maketrans("-_", "+/")  # of what is spelt for URLs
+# Of what is spelt for URLs, and of lines, which many encoders write.
+_STANDARD = str.maketrans("-_", "+/", " \t\r\n")
 
 
 class MediaError(Exception):
@@ -92,7 +93,8 @@ class MediaIO(ABC, Generic[T]):
 
     def load_base64(self, media_type: str, data: str) -> MediaWithBytes[T]:
         """`media_type` is what the sender calls it ("audio/wav"); the bytes decide what it is. Both
-        alphabets of RFC 4648 will do, and the padding, which says nothing, may be left out."""
+        alphabets of RFC 4648 will do; line breaks do not matter, and the padding, which says
+        nothing, may be left out."""
         standard = data.translate(_STANDARD)
         try:
             raw = base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)

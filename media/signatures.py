@@ -22,6 +22,7 @@ SIGNATURES: list[tuple[int, bytes, str, Kind]] = [
     (4, b"ftypavif", "an AVIF image", "image"),
     (4, b"ftyphei", "a HEIC image", "image"),
     (4, b"ftypmif1", "a HEIC image", "image"),
+    (4, b"ftypmsf1", "a HEIC image", "image"),
     (4, b"ftyp", "an MP4 file", "recording"),
     (0, b"\x89PNG", "a PNG image", "image"),
     (0, b"\xff\xd8\xff", "a JPEG image", "image"),
@@ -47,8 +48,11 @@ def describe(head: bytes) -> tuple[str, Kind]:
     except UnicodeDecodeError as error:
         # The cut after the first bytes may fall inside a character.
         text = head[: error.start].decode("utf-8") if error.start > len(head) - 4 else "\0"
-    if text.lstrip().lower().startswith(("<!doctype html", "<html")):
+    begins = text.lstrip("\ufeff \t\r\n").lower()
+    if begins.startswith(("<!doctype html", "<html")):
         return "text/html", "other"
+    if begins.startswith("<svg") or (begins.startswith(("<?xml", "<!--")) and "<svg" in begins):
+        return "an SVG image", "image"
     if text and all(char.isprintable() or char.isspace() for char in text):
         return "text/plain", "other"
     return f"unknown data beginning with {head[:8].hex(' ')}", "other"

@@ -107,7 +107,8 @@ def check_text(url: str) -> None:
 
 
 def parse_data_url(url: str, max_bytes: int) -> tuple[str, str]:
-    """-> (media type with its parameters, base64 text). RFC 2397; only base64 is taken.
+    """-> (media type with its parameters, base64 text). RFC 2397; only base64 is taken, in which
+    signs may be written as `%2B`.
 
     Raises FetchError ("bad_url") and MediaError ("too_large"), before anything is decoded.
     """
@@ -119,7 +120,8 @@ def parse_data_url(url: str, max_bytes: int) -> tuple[str, str]:
     size = (len(url) - comma - 1) * 3 // 4
     if size > max_bytes + 2:  # of padding
         raise MediaError("too_large", f"expected at most {max_bytes} bytes; got {size}")
-    return media_type, url[comma + 1 :]
+    text = url[comma + 1 :]
+    return media_type, unquote(text) if "%" in text else text
 
 
 def file_path(url: str) -> str:

@@ -62,6 +62,14 @@ def test_base64_of_urls_and_without_padding() -> None:
         assert loader.load_base64("audio/wav", text).original_bytes == data
 
 
+def test_base64_in_lines() -> None:
+    """As `base64` of a shell, and Python's encodebytes, write it."""
+    data = wav()
+    lines = base64.encodebytes(data).decode()
+    for text in (lines, lines.replace("\n", "\r\n"), lines.rstrip("=\n")):
+        assert AudioMediaIO().load_base64("audio/wav", text).original_bytes == data
+
+
 @pytest.mark.parametrize("data", ["%%%", "abcde", "abc=d", "YWJj\n!", "é"])
 def test_bad_base64(data: str) -> None:
     with pytest.raises(MediaError, match="expected audio/wav as base64") as caught:

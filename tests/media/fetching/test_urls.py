@@ -191,6 +191,7 @@ def test_data_urls() -> None:
     assert parse_data_url("data:image/png;base64,AAAA", 3) == ("image/png", "AAAA")
     assert parse_data_url("DATA:video/jpeg;a=b;BASE64,A,B", 9) == ("video/jpeg;a=b", "A,B")
     assert parse_data_url("data:;base64,", 9) == ("", "")
+    assert parse_data_url("data:;base64,A%2Bb%2f%3D%0A", 20) == ("", "A+b/=\n")
     for url in ("data:", "data:image/png,abc", "data:image/png;base64", "data:base64,abc"):
         with pytest.raises(FetchError, match="expected a data URL like data:image/png;base64"):
             parse_data_url(url, 9)
