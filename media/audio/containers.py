@@ -6,6 +6,7 @@ FFmpeg. Nothing here holds a whole file's samples, and no error of either librar
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,6 +41,11 @@ DECLARING = ("mov", "matroska", "flac")
 # Those that say of each packet when it is to be heard.
 TIMING = ("mov", "matroska", "mpegts", "mpeg", "flv", "asf")
 
+PLAIN = (1, 3, 0xFFFE)  # a WAV's tags for samples as they are
+
+OGG_PAGE = re.compile(rb"OggS\0(.)", re.DOTALL)  # and its flags
+FIRST_PAGE = 2
+
 SNDFILE_MAGIC = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"FORM", b"caff")
 
 
@@ -65,7 +71,7 @@ def open_audio(file: BinaryIO) -> Iterator[AudioSource]:
     if not head:
         raise MediaError("empty", "expected an audio file; got 0 bytes")
     file.seek(0)
-    if head.startswith(SNDFILE_MAGIC):
+    if head.startswith(SNDFILE_MAGIC) and not (head.startswith(b"OggS") and is_chained(file)):
         declared_s = wav_seconds(file)
         try:
             sound = soundfile.SoundFile(file)
@@ -225,6 +231,21 @@ def mono(channels: Samples) -> Samples:
     return np.ascontiguousarray(mixed, dtype=np.float32)
 
 
+def is_chained(file: BinaryIO) -> bool:
+    """Whether an Ogg file is several in a row, as recorders of stations write it: libsndfile hears
+    the first only. Leaves the file at 0."""
+    has_begun = found = False
+    rest = b""
+    while not found and (block := file.read(1 << 20)):
+        for page in OGG_PAGE.finditer(rest + block):
+            begins = bool(page[1][0] & FIRST_PAGE)  # of several tracks in one file, all at once
+            found = found or (begins and has_begun)
+            has_begun = has_begun or not begins
+        rest = block[-5:]
+    file.seek(0)
+    return found
+
+
 def wav_seconds(file: BinaryIO) -> float | None:
     """The length that a WAV header declares; None if it declares none or this is no WAV.
 
@@ -242,7 +263,9 @@ def wav_seconds(file: BinaryIO) -> float | None:
                 break
             body = file.read(16) if header[:4] == b"fmt " else b""
             if len(body) == 16:
-                bytes_per_second = struct.unpack("<I", body[8:12])[0]
+                tag, channels, rate, bytes_per_second, _, bits = struct.unpack("<HHIIHH", body)
+                if tag in PLAIN:  # some writers get the sum wrong, which nobody needs
+                    bytes_per_second = rate * channels * ((bits + 7) // 8)
             file.seek(size + size % 2 - len(body), 1)
     file.seek(0)
     return seconds

@@ -193,6 +193,22 @@ def test_truncated_and_the_container_knows(name: str, kept: float) -> None:
     assert error.reason == "truncated" and "truncated or damaged" in error.detail
 
 
+@pytest.mark.parametrize("name", ["vorbis", "opus"])
+def test_several_ogg_files_in_a_row_are_heard_to_the_end(name: str) -> None:
+    """As recorders of stations write it."""
+    audio = decode_audio(3 * file(name))
+    assert audio.duration_s == pytest.approx(3 * SECONDS, abs=0.2)
+    assert likeness(audio) > 0.98
+
+
+@pytest.mark.parametrize("told", [0, RATE, 9 * RATE])
+def test_a_wav_that_is_wrong_about_its_bytes_per_second(told: int) -> None:
+    data = bytearray(file("wav"))
+    data[28:32] = told.to_bytes(4, "little")
+    assert decode_audio(bytes(data)).duration_s == SECONDS
+    assert refusal(bytes(data[: len(data) // 2])).reason == "truncated"
+
+
 @pytest.mark.parametrize("name", ["mp3", "opus", "piped webm", "piped wav", "piped flac"])
 def test_cut_short_where_no_length_is_declared(name: str) -> None:
     data = file(name)
