@@ -66,7 +66,7 @@ export function serverProblem({ code, message }) {
     case "pictures_too_large":
       return "The server holds no more pictures of this conversation. Begin a new chat.";
     case "context_length_exceeded":
-      return "This is more than the model can read at once. Begin a new chat, or send less.";
+      return "This is more than the model can read at once, so it is left out. Send less.";
     case "conversation_too_large":
     case "too_many_items":
       return "This conversation has become too long. Begin a new chat.";

@@ -115,6 +115,7 @@ class Responses:
         self._speaker = speaker
         self._seeds = seeds
         self._running: dict[str, Response] = {}
+        self._refused: set[str] = set()  # items of a question that was too long by itself
         self.eager = Eager(emitter, store, seeds)
 
     @property
@@ -300,6 +301,8 @@ class Responses:
         if event.code == TOO_LONG and not response.started and self._shorten(response):
             self._ask(response)
             return
+        if event.code == TOO_LONG and response.sees_all:
+            self._refused = {item.id for item in response.items if item.role != "system"}
         place = response.prompt and response.prompt.place(event.message_index, event.part_index)
         message = f"{place}: {event.message}" if place else event.message
         if message.startswith("tools["):  # which are flat on this wire
@@ -308,17 +311,21 @@ class Responses:
         self._finish(response, ResponseStatus.FAILED, problem=problem)
 
     def _shorten(self, response: Response) -> bool:
-        """Leave out the older half of what was said before the present question, and of the frames;
-        where nothing was answered yet, of the question, but for its pictures and its end. False:
-        there is nothing to leave out, or the client does not want it."""
+        """Leave out what was asked in vain, being too long; then the older half of what was said
+        before the present question, and of the frames; where nothing was answered yet, of the
+        question, but for its pictures and its end. False: there is nothing to leave out, or the
+        client does not want it."""
         if response.head.settings.truncation == "disabled" or not response.sees_all:
             return False
         items, frames = response.items, response.frames
         answers = [i for i, item in enumerate(items) if item.role == "assistant" and not item.call]
-        past = items[: answers[-1] + 1] if answers else []
-        past = past or [item for item in items[:-1] if not item.media(hears=False)]
-        past = [item for item in past if item.role != "system"]
-        gone, frames_gone = past[: (len(past) + 1) // 2], frames[: len(frames) // 2]
+        asked = answers[-1] + 1 if answers else 0
+        gone = [item for item in items[asked:-1] if item.id in self._refused]
+        frames_gone: list[CameraFrame] = []
+        if not gone:
+            past = items[:asked] or [item for item in items[:-1] if not item.media(hears=False)]
+            past = [item for item in past if item.role != "system"]
+            gone, frames_gone = past[: (len(past) + 1) // 2], frames[: len(frames) // 2]
         self._store.release(response.media)
         response.items = [item for item in items if item not in gone]
         response.frames = frames[len(frames_gone) :]

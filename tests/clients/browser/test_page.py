@@ -108,6 +108,30 @@ async def test_a_picture_that_the_model_refuses_fails_its_own_answer_alone(
     assert len(asked.parts) == 1
 
 
+async def test_a_question_that_is_too_long_fails_alone_and_is_told_to_no_new_session(
+    page: Page, seeing: Running, photo: Path
+) -> None:
+    await ask(page, "before")
+    await page.until(f"{ANSWERS} == 1")
+    await page.until("document.querySelector('#cancel').hidden")
+    await page.choose_files("#picture", photo)
+    await page.until("document.querySelector('.attachment')")
+    for _ in range(3):  # asked again, in vain, without what was said before it
+        seeing.engine.chat.fail_next("context_length_exceeded", "expected less", 0, 0)
+    await ask(page, "where is it")
+    await page.until("document.querySelector('.answer.failed .note')")
+    why = "This is more than the model can read at once, so it is left out. Send less."
+    assert await page.text(".answer.failed .note") == why
+    seeing.engine.die()
+    seeing.engine.be_well()
+    await ask(page, "and now")
+    await page.until("/now$/.test([...document.querySelectorAll('.answer p')].at(-1).innerText)")
+    asked = seeing.engine.chat.started[-1].messages
+    said = [part.text for m in asked for part in m.parts if isinstance(part, TextPart)]
+    assert said == ["before", "you said before", "and now"]
+    assert sum(len(message.parts) for message in asked) == 3
+
+
 async def test_a_pasted_picture_and_a_file_that_is_none(page: Page) -> None:
     await page.js("""(async () => {
         const canvas = Object.assign(document.createElement("canvas"), { width: 60, height: 40 });

@@ -352,6 +352,33 @@ def test_a_picture_that_was_never_asked_about_is_not_left_out() -> None:
     assert talk.done[-1]["status"] == "failed"
 
 
+def test_a_question_that_is_too_long_fails_no_later_one() -> None:
+    """And it is forgotten before what was said."""
+    talk = asked("q0")
+    talk.reply("a0")
+    talk.create(shown("a", "What? " * 9, id="big"))
+    talk.respond()
+    while talk.running:
+        talk.break_off("context_length_exceeded")
+    talk.say_text("And now?")
+    talk.respond()
+    assert talk.break_off("context_length_exceeded") == []
+    assert talk.prompt() == [("user", "q0"), ("assistant", "a0"), ("user", "And now?")]
+    talk.reply("A")
+    talk.respond()
+    assert talk.prompt()[-1] == ("assistant", "A")
+    assert len(talk.prompt()) == 4
+
+
+def test_what_was_asked_in_vain_is_kept_while_nothing_else_is_asked() -> None:
+    talk = asked("too long")
+    for _ in range(2):
+        talk.break_off("context_length_exceeded")
+        assert talk.done[-1]["status"] == "failed"
+        talk.respond()
+    assert talk.prompt() == [("user", "too long")]
+
+
 def test_without_truncation_too_long_is_a_failure() -> None:
     talk = asked("one")
     talk.reply("A")
