@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import cast
 
 import lookhear
-from lookhear.commands import chat, environment, listen, transcribe, wyoming
+from lookhear.commands import chat, environment, listen, transcribe, variables, wyoming
 from lookhear.commands.server_choice import EXPLANATION, NEEDS_SERVER, add_server_arguments
 from lookhear.errors import (
     KEY_HINT,
@@ -48,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # What a terminal's encoding lacks, or a file's name has beyond it, ends nothing.
             stream.reconfigure(errors="backslashreplace")
+    for line in variables.unread(os.environ, lambda: _parsers().get("serve")):
+        print(f"lookhear: {line}", file=sys.stderr)
     try:
         try:
             return _run(arguments)
@@ -174,12 +176,17 @@ def _completion(shell: str, plugins: Sequence[str]) -> int:
     """The script, with the options of all that can be loaded here."""
     from lookhear.commands.completion import script  # only this command needs it
 
+    print(script(_parser(plugins, _parsers()), shell))
+    return 0
+
+
+def _parsers() -> dict[str, argparse.ArgumentParser]:
+    """Of the server's own commands, by name."""
     parsers = {}
     for entry in metadata.entry_points(group=PARSERS):
         with contextlib.suppress(ModuleNotFoundError):  # it belongs to a part that is not installed
             parsers[entry.name] = cast(Callable[[], argparse.ArgumentParser], entry.load())()
-    print(script(_parser(plugins, parsers), shell))
-    return 0
+    return parsers
 
 
 def _demo(parsed: argparse.Namespace) -> int:

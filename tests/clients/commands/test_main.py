@@ -223,7 +223,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def with_command(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     points = EntryPoints([EntryPoint("serve", value, cli.COMMANDS)])
-    monkeypatch.setattr(metadata, "entry_points", lambda group: points)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points.select(group=group))
 
 
 def test_a_command_of_the_server_gets_the_rest_of_the_line(
