@@ -16,8 +16,8 @@ __all__ = ["FetchError", "MediaError", "MediaIO", "MediaWithBytes", "check_bytes
 T = TypeVar("T")
 
 DIGEST_BYTES = 16
-# Of what is spelt for URLs, and of lines, which many encoders write.
-_STANDARD = str.maketrans("-_", "+/", " \t\r\n")
+# Of what is spelt for URLs, and of lines. A space is none: it may have been a plus.
+_STANDARD = str.maketrans("-_", "+/", "\r\n")
 
 
 class MediaError(Exception):

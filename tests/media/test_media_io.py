@@ -70,7 +70,7 @@ def test_base64_in_lines() -> None:
         assert AudioMediaIO().load_base64("audio/wav", text).original_bytes == data
 
 
-@pytest.mark.parametrize("data", ["%%%", "abcde", "abc=d", "YWJj\n!", "é"])
+@pytest.mark.parametrize("data", ["%%%", "abcde", "abc=d", "YWJj\n!", "YW J", "é"])
 def test_bad_base64(data: str) -> None:
     with pytest.raises(MediaError, match="expected audio/wav as base64") as caught:
         AudioMediaIO().load_base64("audio/wav", data)
