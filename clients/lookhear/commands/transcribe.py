@@ -19,7 +19,7 @@ from lookhear.client import AsyncClient
 from lookhear.commands.live import transcribe_live
 from lookhear.commands.server_choice import DELAYS, chosen_server, comma_separated
 from lookhear.errors import InvalidRequest, OutputError, SourceError, UsageError
-from lookhear.sources.audio import at_pace, read_source
+from lookhear.sources.audio import at_pace, read_source, require_playable
 from lookhear.sources.files import is_url, require_file
 from lookhear.sources.level_meter import LevelMeter
 from lookhear.terminal.output import require_writable, write_file
@@ -233,6 +233,10 @@ def _live(parsed: argparse.Namespace) -> int:
         raise UsageError("transcribe --live: expected no --no-vad, it is for whole files")
     form = parsed.format or "text"
     out = None if parsed.out is None else TranscriptFile(parsed.out)
+    try:
+        require_playable(parsed.files[0])  # before a server is started for it
+    except SourceError as error:
+        raise SourceError(f"{error}; without --live it may be any audio or video") from None
     with chosen_server(parsed, Console(stderr=True)) as (url, model):
         session = transcribe_live(
             AsyncClient(url, parsed.api_key),

@@ -14,11 +14,13 @@ import soundfile
 from numpy.typing import NDArray
 
 from lookhear.errors import SourceError
-from lookhear.sources.files import read_medium, require_file
+from lookhear.sources.files import media_type, read_medium, require_file
 from lookhear.sources.microphone import Microphone
 from lookhear.sources.pcm import RATE, SAMPLE_BYTES, PcmConverter, mixed
 
 BLOCK_SECONDS = 0.5  # of a file, read and resampled at once
+HEAD = 512  # bytes of a file that tell what it is
+PLAYABLE = ("audio/wav", "audio/mpeg", "audio/flac", "audio/ogg")
 _END = object()  # what `next` in a thread answers at the end: StopIteration cannot cross a future
 
 
@@ -35,13 +37,8 @@ Source = (
 
 def _file_pieces(file: str | os.PathLike[str] | bytes) -> Iterator[bytes]:
     """Decode a file block by block. Blocking: for a worker thread."""
-    name = "the given bytes" if isinstance(file, bytes) else os.fspath(file)
-    if not isinstance(file, bytes):
-        require_file(file)
-        if not Path(file).is_file():  # a pipe, in which one cannot seek
-            file = read_medium(file)
     try:
-        with soundfile.SoundFile(io.BytesIO(file) if isinstance(file, bytes) else file) as sound:
+        with _opened(file) as sound:
             # Else it seeks behind every read, which damages an MP3: frames borrow bits from others.
             sound.seekable = lambda: False
             wire = PcmConverter(sound.samplerate)
@@ -50,9 +47,50 @@ def _file_pieces(file: str | os.PathLike[str] | bytes) -> Iterator[bytes]:
                 yield wire.samples(mixed(block))
             yield wire.samples(np.zeros(0, np.float32), last=True)
     except soundfile.LibsndfileError as error:
+        raise SourceError(f"cannot read {_name(file)}: {error.error_string}") from error
+
+
+def require_playable(file: str | os.PathLike[str]) -> None:
+    """SourceError unless it can be read piece by piece; of a pipe only the reading tells."""
+    if Path(file).is_file():
+        _opened(file).close()
+
+
+def _opened(file: str | os.PathLike[str] | bytes) -> soundfile.SoundFile:
+    name = _name(file)
+    if not isinstance(file, bytes):
+        require_file(file)
+        if not Path(file).is_file():  # a pipe, in which one cannot seek
+            file = read_medium(file)
+    try:
+        if isinstance(file, bytes):
+            return soundfile.SoundFile(io.BytesIO(file))
+        # soundfile wants names that are text, or bytes; Windows has none of the latter.
+        return soundfile.SoundFile(file if os.name == "nt" else os.fsencode(file))
+    except soundfile.LibsndfileError as error:
+        kind = _kind(file)
         raise SourceError(
-            f"cannot read {name}: expected wav, flac, mp3 or ogg (vorbis, opus), got: {error}"
+            f"cannot read {name}: expected wav, flac, mp3 or ogg (vorbis, opus), got {kind}"
         ) from error
+
+
+def _name(file: str | os.PathLike[str] | bytes) -> str:
+    return "the given bytes" if isinstance(file, bytes) else os.fspath(file)
+
+
+def _kind(file: str | os.PathLike[str] | bytes) -> str:
+    """What is in a file that cannot be decoded, by how it begins."""
+    if isinstance(file, bytes):
+        head = file[:HEAD]
+    else:
+        with open(file, "rb") as opened:
+            head = opened.read(HEAD)
+    if not head:
+        return "0 bytes"
+    kind = media_type(head)
+    if kind == "application/octet-stream":
+        return "something else"
+    return f"{kind} that cannot be decoded here" if kind in PLAYABLE else kind
 
 
 def _array_pieces(samples: NDArray[np.float32], rate: int) -> Iterator[bytes]:

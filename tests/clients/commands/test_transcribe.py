@@ -109,6 +109,17 @@ def test_one_file(server: FileServer, files: list[str], capsys: pytest.CaptureFi
     assert "expected --live" in capsys.readouterr().err
 
 
+def test_what_cannot_be_played_is_told_before_a_server_is_asked(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("talk.m4a").write_bytes(b"\0\0\0\x1cftypM4A " + bytes(600))
+    nobody = "http://127.0.0.1:1"
+    assert cli.main(["transcribe", "--server", nobody, "--live", "talk.m4a"]) == 1
+    said = capsys.readouterr().err
+    assert "talk.m4a: expected wav, flac, mp3 or ogg" in said and "got video/mp4" in said
+    assert "without --live" in said
+
+
 EAR = {"id": "ear", "abilities": ["transcribe"], "toy": True}
 EYE = {"id": "eye", "abilities": ["chat"]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import queue
 import sys
 import time
@@ -111,11 +112,22 @@ async def test_channels_that_cancel_each_other_out_are_heard(second: float, hear
     assert np.abs(pcm / 32768 - heard * tone(24_000)).max() < 1e-4
 
 
+async def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"bad\xff\xfe.wav")
+    try:
+        soundfile.write(os.fsencode(path), tone(24_000), 24_000, format="WAV")
+    except (OSError, soundfile.LibsndfileError):
+        pytest.skip("this disk has no such names")
+    assert len(await read(str(path))) == len(tone(24_000))
+
+
 @pytest.mark.parametrize(
     ("source", "rate", "message"),
     [
         ("/nowhere/talk.wav", None, "no such file"),
-        (b"this is no audio at all", None, "expected wav, flac, mp3 or ogg"),
+        (b"this is no audio at all", None, "expected wav, flac, mp3 or ogg.*, got something else"),
+        (b"", None, "got 0 bytes"),
+        (b"OggS but not really", None, "got audio/ogg that cannot be decoded here"),
         (np.zeros(10, "f4"), None, "need a rate"),
         (np.zeros((10, 2), "f4"), 16_000, "one-dimensional"),
         (np.zeros(10, "i2"), 16_000, "float"),
