@@ -6,6 +6,7 @@ Only where the operator has named a folder (`--adapters`), and only what is belo
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -59,7 +60,9 @@ async def load(request: Request) -> Response:
     try:
         loaded = await gateway.engine.load_adapter(message)
     except (EngineRequestError, EngineUnavailable) as error:
-        raise _refusal(error, "lora_path") from None
+        able = [model for model in gateway.models if model.can("adapters") and not model.parent]
+        guessed = card if not asked.model and len(able) > 1 else None
+        raise _refusal(error, "lora_path", guessed) from None
     log_event("adapter loaded", model=card.id, adapter=asked.lora_name, version=loaded.version)
     told = {"id": id, "object": "adapter", "parent": card.id}
     return JSONResponse({**told, "rank": loaded.rank, "version": loaded.version})
@@ -96,7 +99,8 @@ async def _read(request: Request, gateway: Services, fields: type[A]) -> tuple[A
     if NAME.fullmatch(asked.lora_name) is None:
         expected = "letters, digits, dots, dashes and underscores"
         raise wrong("lora_name", expected, shown(asked.lora_name))
-    base = [card for card in gateway.models if not card.parent]
+    # Who names a model means that one: none stands in here.
+    base = [replace(card, stands_in=False) for card in gateway.models if not card.parent]
     card = served(asked.model, base, "adapters")
     await gateway.until_ready(card.id)
     return asked, card
@@ -116,11 +120,15 @@ def _folder(gateway: Services, path: str) -> Path:
     return folder
 
 
-def _refusal(error: EngineRequestError | EngineUnavailable, param: str) -> ApiError:
+def _refusal(
+    error: EngineRequestError | EngineUnavailable, param: str, guessed: ModelCard | None = None
+) -> ApiError:
+    """guessed: the model that was asked, of several, since the client named none."""
     if isinstance(error, EngineUnavailable):
         return unavailable(error)
     if is_clients_fault(error.code):
-        return ApiError(400, f"{param}: {error}", code=error.code, param=param)
+        whose = f" ({guessed.id} was asked, no model was named)" if guessed else ""
+        return ApiError(400, f"{param}: {error}{whose}", code=error.code, param=param)
     return ApiError(500, str(error), code=error.code)
 
 

@@ -53,11 +53,19 @@ def names_adapter(name: str, models: Sequence[ModelCard]) -> bool:
 def with_names(
     models: Sequence[ModelCard], aliases: Sequence[tuple[str, str]], *, is_strict: bool
 ) -> list[ModelCard]:
-    """The same models, each with the names it is asked by. aliases: (name, id of the model)."""
+    """The same models, each with the names it is asked by. aliases: (name, id of the model). One
+    with an adapter is also called as that was loaded, as vLLM's clients have it, unless others
+    are."""
+    named = dict(aliases)
+    taken = {*named, *(card.id for card in models)}
+    for card in models:
+        own = card.id.removeprefix(f"{card.parent}:")
+        if card.parent and own not in taken:
+            named.setdefault(own, card.id)
     return [
         replace(
             card,
-            aliases=[name for name, model in aliases if model == card.id],
+            aliases=[name for name, model in named.items() if model == card.id],
             stands_in=not is_strict,
         )
         for card in models

@@ -76,6 +76,17 @@ def test_a_models_own_name_counts_before_any_alias() -> None:
     assert choose("fake-english", [first, second, CARDS[1]], [first, CARDS[1]]) == CARDS[1]
 
 
+def test_an_adapter_is_called_as_it_was_loaded_unless_somebody_else_is() -> None:
+    names = ["a", "b", "a:shop", "b:shop", "a:b", "a:law"]
+    cards = [replace(CARDS[0], id=name, parent=name.partition(":")[0]) for name in names]
+    cards[:2] = [replace(card, parent="") for card in cards[:2]]
+    named = with_names(cards, [("law", "b")], is_strict=False)
+    assert {card.id: card.aliases for card in named if card.aliases} == {
+        "b": ["law"],
+        "a:shop": ["shop"],
+    }
+
+
 # --- realtime ------------------------------------------------------------------------------------
 
 

@@ -71,6 +71,10 @@ async def test_one_is_loaded_asked_for_and_unloaded(
     answer = await ask(http, user("hello"), model="fake/vision:shop")
     assert answer.headers["x-lookhear-model"] == "fake/vision:shop"
     assert gateway.engine.chat.started[-1].settings.model == "fake/vision:shop"
+    # As vLLM's clients call it.
+    assert (await models(http))["shop"]["parent"] == "fake/vision"
+    answer = await ask(http, user("hello"), model="shop")
+    assert answer.headers["x-lookhear-model"] == "fake/vision:shop"
     # A name that nobody has gets the base, not an adapter.
     answer = await ask(http, user("hello"), model="gpt-5")
     assert answer.headers["x-lookhear-model"] == "fake/vision"
@@ -169,6 +173,16 @@ async def test_what_cannot_be_loaded_is_named(
     assert not gateway.engine.adapters
 
 
+async def test_the_model_that_is_named_is_meant(
+    adapting: tuple[Running, httpx.AsyncClient],
+) -> None:
+    _, http = adapting
+    for path in (LOAD, UNLOAD):
+        answer = await post(http, path, lora_name="shop", model="gpt-5")
+        assert answer.status_code == 404
+        assert answer.json()["error"]["code"] == "model_not_found"
+
+
 async def test_what_the_engine_refuses_is_about_the_folder(
     adapting: tuple[Running, httpx.AsyncClient],
 ) -> None:
@@ -179,6 +193,10 @@ async def test_what_the_engine_refuses_is_about_the_folder(
         "lora_path",
         "lora_path: use_dora: no",
     )
+    # Of several models that take adapters the first was asked.
+    gateway.engine.models.append(replace(VISION, id="other", abilities=["chat", "adapters"]))
+    error = (await post(http, LOAD, lora_name="shop")).json()["error"]
+    assert "use_dora: no (fake/vision was asked, no model was named)" in error["message"]
 
 
 async def test_nobody_loads_anything_where_no_folder_was_named(tmp_path: Path) -> None:
