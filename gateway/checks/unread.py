@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 MOST = 32  # names of one request; a client that sends more is no client
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 def unread(
@@ -24,7 +24,7 @@ def unread(
     paths that change nothing. Values that ask for nothing are null, and empty ones."""
     for name, value in given.items():
         where = f"{path}{name}"
-        if where in harmless or _NAME.fullmatch(name) is None:
+        if where in harmless or NAME.fullmatch(name) is None:
             continue
         readers = [field for model in models for field in _read_as(name, model)]
         if not readers:

@@ -1,8 +1,8 @@
 """What a client of Deepgram's API asks for in the query of its URL.
 
 What cannot be had here and would change the answer is refused by name; what only touches up its
-text (punctuate, smart_format, numerals, profanity_filter, ...) is the model's own business, and is
-taken without an effect.
+text (smart_format, numerals, profanity_filter, ...) is the model's own business, and is taken
+without an effect: a header names it, as it does what nobody knows.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from starlette.datastructures import QueryParams
 
@@ -17,6 +18,7 @@ from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import ProtocolError, shown, wrong
 from lookhear.gateway.checks.languages import language_code
 from lookhear.gateway.checks.models import check_language, find_model, speech_models
+from lookhear.gateway.checks.unread import MOST, NAME
 from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
 
 MAX_KEYTERMS, MAX_KEYTERM = 100, 100  # of them, and characters of one
@@ -40,6 +42,8 @@ REFUSED = {
     "summarize": "false, transcripts are not summarized",
     "topics": "false, no served model finds topics",
 }
+# Is no matter of the text, or as it is asked for.
+HARMLESS = ("tag", "extra", "mip_opt_out", "version", "callback_method", "no_delay", "punctuate")
 _FALSE, _TRUE = ("", "false", "0"), ("true", "1")
 _BOOST = re.compile(r":(-?\d+(?:\.\d+)?)$")  # behind one of `keywords`
 
@@ -61,7 +65,7 @@ class LiveOptions(Options):
     """format: of the audio that comes. endpointing: milliseconds of silence that end what is said,
     None: as many as usual. ends_speech: the client wants to know of these ends. utterance_end:
     milliseconds of silence after which it is told of it, None: it is not. diarise: who says each
-    word is wanted, too."""
+    word is wanted, too. ignored: names of what is asked for besides, without an effect."""
 
     format: AudioFormat
     interim: bool
@@ -70,16 +74,18 @@ class LiveOptions(Options):
     utterance_end: int | None
     vad_events: bool
     diarise: bool
+    ignored: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FileOptions(Options):
     """utterances: parts between pauses of `split` seconds are wanted, too. diarise: so is who
-    speaks."""
+    speaks. ignored: as in `LiveOptions`."""
 
     utterances: bool
     split: float
     diarise: bool
+    ignored: tuple[str, ...]
 
 
 class Query:
@@ -87,14 +93,16 @@ class Query:
 
     def __init__(self, params: QueryParams) -> None:
         self._params = params
+        self._read = set(HARMLESS)
 
     def text(self, name: str) -> str | None:
         """The last one of the name; None if it is missing or empty."""
+        self._read.add(name)
         return self._params.get(name) or None
 
     def flag(self, name: str) -> bool:
         """False if it is missing."""
-        given = self._params.get(name, "").lower()
+        given = (self.text(name) or "").lower()
         if given not in (*_TRUE, *_FALSE):
             raise wrong(name, "true or false", shown(given))
         return given in _TRUE
@@ -122,7 +130,15 @@ class Query:
 
     def all(self, name: str) -> list[str]:
         """Every one of the name, without the empty ones."""
+        self._read.add(name)
         return [value for value in self._params.getlist(name) if value]
+
+    def ignored(self, *read: str) -> tuple[str, ...]:
+        """Names of what is asked for and was not read. read: what somebody else does."""
+        given = self._params.multi_items()
+        asked = dict.fromkeys(name for name, value in given if value.lower() not in _FALSE)
+        names = (name for name in asked if NAME.fullmatch(name))
+        return tuple(islice((n for n in names if n not in self._read and n not in read), MOST))
 
     def check_refused(self, *taken: str) -> None:
         """Nothing is asked for that cannot be had. taken: what can be had, after all."""
@@ -172,7 +188,7 @@ def live_options(params: QueryParams, *, diarises: bool = False) -> LiveOptions:
     """What a live connection asks for. diarises: as in `file_options`. Raises ProtocolError."""
     query = Query(params)
     asked = query.options(*(("diarize",) if diarises else ()))
-    ends_speech = params.get("endpointing", "").lower() != "false"
+    ends_speech = (query.text("endpointing") or "").lower() != "false"
     return LiveOptions(
         model=asked.model,
         language=asked.language,
@@ -186,6 +202,7 @@ def live_options(params: QueryParams, *, diarises: bool = False) -> LiveOptions:
         utterance_end=query.whole("utterance_end_ms", 1, 60_000),
         vad_events=query.flag("vad_events"),
         diarise=query.flag("diarize"),
+        ignored=query.ignored(),  # of what has been read until here
     )
 
 
@@ -208,6 +225,7 @@ def file_options(params: QueryParams, *, diarises: bool) -> FileOptions:
         utterances=query.flag("utterances"),
         split=query.seconds("utt_split", SPLIT),
         diarise=query.flag("diarize"),
+        ignored=query.ignored(),  # of what has been read until here
     )
 
 

@@ -60,7 +60,8 @@ async def listen(request: Request) -> Response:
         seconds=result.duration,
     )
     answer = {"metadata": told, "results": _results(result, options)}
-    return JSONResponse(answer, headers=notes(card) | {"dg-request-id": claim.request})
+    headers = notes(card, options.ignored) | {"dg-request-id": claim.request}
+    return JSONResponse(answer, headers=headers)
 
 
 async def _transcribed(

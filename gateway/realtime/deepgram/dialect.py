@@ -13,6 +13,7 @@ from lookhear.gateway.checks.checks import ProtocolError, wrong
 from lookhear.gateway.checks.models import diariser
 from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.deepgram.options import LiveOptions, listener, live_options
+from lookhear.gateway.http.notes import notes
 from lookhear.gateway.realtime.deepgram.listen import ListenDialect
 from lookhear.gateway.realtime.deepgram.messages import configure, read
 from lookhear.gateway.realtime.deepgram.pieces import Turn
@@ -60,6 +61,7 @@ class DeepgramDialect(ListenDialect):
         except ProtocolError as problem:
             return settings, problem
         self._asked = options, card
+        self.headers = notes(card, options.ignored)
         self._speakers = LiveSpeakers() if options.diarise else None
         self._has_words = card.untimed(options.language) is None
         detection = TurnDetection()

@@ -17,7 +17,8 @@ from lookhear.gateway.deepgram.options import (
     listener,
     live_format,
 )
-from lookhear.gateway.realtime.deepgram.flux_turns import FluxTurn, Thresholds
+from lookhear.gateway.http.notes import notes
+from lookhear.gateway.realtime.deepgram.flux_turns import THRESHOLDS, FluxTurn, Thresholds
 from lookhear.gateway.realtime.deepgram.listen import ListenDialect
 from lookhear.gateway.realtime.deepgram.messages import KEYTERM_LIMIT, SCHEMA_ERROR, read
 from lookhear.gateway.realtime.protocol import events
@@ -77,6 +78,7 @@ class FluxDialect(ListenDialect):
             )
             card, format = listener(options, models), live_format(query)
             self._thresholds = Thresholds().changed(self._query, "invalid_value")
+            self.headers = notes(card, query.ignored("model", *THRESHOLDS))
         except ProtocolError as problem:
             return settings, problem
         self._card, self._hints = card, options.hints

@@ -13,6 +13,7 @@ from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.realtime.settings import SessionSettings, TurnDetection
 
 TIMEOUT_MS = 5000
+THRESHOLDS = ("eot_threshold", "eager_eot_threshold", "eot_timeout_ms")  # as they are asked for
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ session behind it is the same for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 from starlette.datastructures import QueryParams
@@ -50,12 +51,14 @@ class Dialect(Protocol):
     is told inside.
     resumes: its clients can come back after their socket was cut; of the one that greets.
     requested_model: what the URL asks for, if anything.
+    headers: of the answer to the handshake, once `first_settings` has read the URL.
     """
 
     path: ClassVar[str]
     is_strict: ClassVar[bool] = False
     resumes: ClassVar[bool] = False
     requested_model: str | None
+    headers: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, query: QueryParams, ids: IdFactory) -> None:
         """query: of the URL; names may be repeated. ids: makes a fresh id from a prefix."""

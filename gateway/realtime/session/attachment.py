@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from lookhear.gateway.realtime.protocol.dialect import Close, Json
+from lookhear.gateway.realtime.protocol.dialect import Close, Dialect, Json
 from lookhear.gateway.realtime.session.queues import CLOSE_SECONDS, Outbox, State
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.cutting import WireFrame
@@ -55,11 +55,16 @@ class Attachment:
         self._farewell: Sequence[Json] | None = None
 
     async def run(
-        self, outbox: Outbox, subprotocol: str | None, failed: Callable[[Exception], None]
+        self,
+        outbox: Outbox,
+        subprotocol: str | None,
+        dialect: Dialect,
+        failed: Callable[[Exception], None],
     ) -> Ending:
         """Accept, and serve until it is over. failed: hears what went wrong of ours."""
+        told = [(name.encode(), value.encode()) for name, value in dialect.headers.items()]
         try:
-            await self._websocket.accept(subprotocol)
+            await self._websocket.accept(subprotocol, told)
         except (WebSocketDisconnect, OSError, RuntimeError):
             return Ending.CUT
         jobs: list[Coroutine[Any, Any, Any]] = [

@@ -161,7 +161,7 @@ class RealtimeSession:
         """Until that socket is gone; and where the session goes with it, until it is over, too."""
         ending = Ending.CLOSED
         try:
-            ending = await attachment.run(self._outbox, subprotocol, self._tally.bug)
+            ending = await attachment.run(self._outbox, subprotocol, self._dialect, self._tally.bug)
         finally:
             if self._attachment is attachment:
                 self._attachment = None

@@ -104,6 +104,16 @@ def test_what_is_switched_off_is_not_asked_for(name: str) -> None:
     assert live_options(QueryParams(f"{FORMAT}&{name}=false")).format.rate == 16_000
 
 
+def test_what_has_no_effect_is_named() -> None:
+    asked = f"{FORMAT}&interim_result=true&numerals=true&numerals=true&keyterm=a&diarize=false"
+    harmless = "tag=a&extra=a:b&mip_opt_out=true&version=latest&punctuate=true&smart_format=false"
+    odd = "&a%0D%0Ab=1&=1&profanity_filter=true"
+    options = live_options(QueryParams(f"{asked}&{harmless}{odd}"))
+    assert options.ignored == ("interim_result", "numerals", "profanity_filter")
+    everything = "".join(f"&name{i}=1" for i in range(100))
+    assert len(live_options(QueryParams(FORMAT + everything)).ignored) == 32
+
+
 def test_a_server_that_hears_nothing_says_so() -> None:
     _, problem = first(FORMAT, [VISION])
     assert problem is not None and "transcribes" in problem.message

@@ -59,6 +59,12 @@ async def test_a_recording_becomes_text_and_words(
     )
 
 
+async def test_what_has_no_effect_is_named(client: httpx.AsyncClient) -> None:
+    answer = await post(client, "numerals=true&interim_results=true&tag=mine&diarize=false")
+    assert answer.headers["x-lookhear-ignored"] == "numerals, interim_results"
+    assert "x-lookhear-ignored" not in (await post(client, "language=en")).headers
+
+
 async def test_the_language_is_told_to_who_leaves_it_open(client: httpx.AsyncClient) -> None:
     told = check_transcript((await post(client, "detect_language=true")).json())
     assert told["results"]["channels"][0]["detected_language"] == "en"

@@ -54,6 +54,17 @@ async def test_a_stream_is_heard_to_its_end(end: str | bytes) -> None:
         await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
 
 
+@pytest.mark.parametrize("path", ["/v1/listen", "/v2/listen"])
+async def test_the_handshake_names_what_has_no_effect(path: str) -> None:
+    query = f"{FORMAT}&numerals=true&interim_result=true&mip_opt_out=true&model=fake-english"
+    if path == "/v2/listen":
+        query += "&eot_threshold=0.7&eager_eot_threshold=0.5&eot_timeout_ms=900"
+    async with running() as gateway, opened(gateway, path, query) as socket:
+        assert socket.response is not None
+        assert socket.response.headers["x-lookhear-ignored"] == "numerals, interim_result"
+        assert socket.response.headers["x-lookhear-model"] == "fake-english"
+
+
 async def test_what_cannot_be_had_is_told_before_the_upgrade() -> None:
     async with running() as gateway:
         status, body, headers = await refused(gateway, f"{FORMAT}&diarize=true")
