@@ -252,7 +252,7 @@ async function openFiles(files) {
   if (pictures.length) composer.attachFiles(pictures);
   if (!recording) return;
   await openRecording(recording);
-  if (more.length) showNotice(`One recording at a time: ${recording.name} is played first.`);
+  if (more.length) showNotice(`One recording at a time: only ${recording.name} is played.`);
 }
 
 // Played as it is heard; of a video the frames are seen.

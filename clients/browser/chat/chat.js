@@ -25,8 +25,9 @@ export class Chat {
   message(kind, ...parts) {
     this.hint.hidden = true;
     this.box.querySelector(".sample")?.remove();
-    const who = make("span", "unseen", kind.startsWith("asked") ? "You: " : "Answer: ");
-    const element = make("div", `message ${kind}`, {}, who, ...parts);
+    const who = { asked: "You: ", answer: "Answer: " }[kind.split(" ")[0]];
+    if (who) parts.unshift(make("span", "unseen", who));
+    const element = make("div", `message ${kind}`, {}, ...parts);
     following(this.box, () => this.box.append(element));
     return element;
   }

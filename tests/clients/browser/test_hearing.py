@@ -208,6 +208,14 @@ async def test_nobody_is_missed_in_a_recording_that_was_not_heard(
             assert "Nobody" not in await page.text("#notice")
 
 
+async def test_of_two_recordings_it_is_said_which_is_played(page: Page, clips: Path) -> None:
+    await page.drop(RECORDING, clips / "speaking.webm")
+    told = f"One recording at a time: only {RECORDING.name} is played."
+    await page.until(f"document.querySelector('#notice-text').innerText == '{told}'")
+    await page.click("#toggle")
+    await page.until(IDLE)
+
+
 async def test_a_recording_that_is_dropped_before_the_first_click(page: Page) -> None:
     await page.js("""void Object.defineProperty(navigator, "userActivation",
         { value: { hasBeenActive: false } })""")

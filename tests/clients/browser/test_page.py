@@ -196,6 +196,7 @@ async def test_the_camera_in_a_picture_and_live(page: Page, seeing: Running) -> 
     await page.until("document.querySelector('.attachment')")
     await page.click("#live")
     await page.until("document.querySelectorAll('.seen canvas').length >= 2")
+    assert (await page.text(".seen")).startswith("seen: ")  # by nobody who speaks
     await page.click("#camera-off")
     assert await page.js("document.querySelector('#viewfinder').hidden")
     await ask(page, "what was that")
