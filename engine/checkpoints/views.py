@@ -74,8 +74,15 @@ def as_huggingface(source: Path, progress: Progress) -> Path:
         with filling(target) as draft:
             if draft is not None:
                 _write(draft, weights, progress)
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise CheckpointError(str(error)) from error
+    except OSError as error:
+        if error.filename is not None and Path(error.filename).is_relative_to(folder):
+            raise CheckpointError(str(error)) from error  # the checkpoint cannot be read
+        raise CheckpointError(
+            f"{source}: a few small files of it cannot be kept in {target.parent}: "
+            f"{error.strerror or error}; XDG_CACHE_HOME may name another place"
+        ) from error
     return target
 
 

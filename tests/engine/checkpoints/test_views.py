@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from lookhear.engine.checkpoints.hub import resolve_checkpoint
+from lookhear.engine.checkpoints.loader import CheckpointError
 from tests.engine.checkpoints import ctranslate2_folders, test_openai_pt
 
 MAKERS = {
@@ -74,3 +75,11 @@ def test_the_processor_hears_and_spells(theirs: Path, view: Path) -> None:
 def test_a_view_is_a_model_itself(view: Path) -> None:
     assert resolve_checkpoint(view) == view
     assert resolve_checkpoint(str(view)) == view
+
+
+def test_a_cache_that_cannot_be_written_into_is_told(ct2: Path, cache: Path) -> None:
+    cache.parent.write_text("a file, where a folder should be")
+    with pytest.raises(CheckpointError) as caught:
+        resolve_checkpoint(ct2)
+    told = f"{ct2}: a few small files of it cannot be kept in {cache / 'views'}: Not a directory; "
+    assert str(caught.value) == told + "XDG_CACHE_HOME may name another place"
