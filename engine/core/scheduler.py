@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from operator import attrgetter
+from typing import NamedTuple
 
 from lookhear.engine.core.request import Cost, Demand, Priority
 
@@ -31,6 +32,19 @@ class Ticket:
     priority: Priority
     cost: Cost
     deadline: int
+
+
+class Prompt(NamedTuple):
+    """What a running request is fed beside the one token of a decode. wanted: tokens. deadline,
+    divisible: as in `Ticket` and `Demand`."""
+
+    key: str
+    deadline: int
+    wanted: int
+    divisible: bool
+
+
+BY_DEADLINE = attrgetter("deadline")
 
 
 class Scheduler:
@@ -126,7 +140,7 @@ class Scheduler:
         admitted: list[str] = []
         encoder = self._encoder_budget
         room_for_live = self._room_for_live()
-        for ticket in sorted(self._waiting.values(), key=attrgetter("deadline")):
+        for ticket in sorted(self._waiting.values(), key=BY_DEADLINE):
             if len(self._running) + num_retired >= self._max_rows:
                 break
             is_live = ticket.priority is Priority.LIVE
@@ -165,12 +179,13 @@ class Scheduler:
         """How many tokens each running request is fed in this step; those with none are left out.
 
         Decodes take one each, whatever else there is. The rest of the budget goes to prompts and
-        drafts by deadline, in chunks. What cannot be divided is fed whole, alone if it exceeds the
-        budget.
+        drafts by deadline, in chunks; one that takes several steps leaves up to half of its chunk
+        to those behind it that need no more. What cannot be divided is fed whole, alone if it
+        exceeds the budget.
         """
         shares: dict[str, int] = {}
         left = self._token_budget
-        prompts: list[tuple[int, str, Demand]] = []
+        prompts: list[Prompt] = []
         for key, demand in demands.items():
             assert key in self._running, f"{key} is not running"
             if demand.waiting:
@@ -179,13 +194,14 @@ class Scheduler:
                 shares[key] = 1
                 left -= 1
             if demand.known + demand.draft > 1:
-                prompts.append((self._running[key].deadline, key, demand))
+                wanted = demand.known + demand.draft - shares.get(key, 0)
+                deadline = self._running[key].deadline
+                prompts.append(Prompt(key, deadline, wanted, demand.divisible))
         is_first = True
-        for _, key, demand in sorted(prompts, key=itemgetter(0)):
+        for key, _, wanted, divisible in _overtaken(sorted(prompts, key=BY_DEADLINE), left):
             if left <= 0 and not is_first:
                 break
-            wanted = demand.known + demand.draft - shares.get(key, 0)
-            if not demand.divisible:
+            if not divisible:
                 count = wanted if wanted <= left or is_first else 0
             else:
                 count = min(wanted, left)
@@ -203,3 +219,23 @@ class Scheduler:
         wanted = sum(t.priority is Priority.LIVE for t in self._waiting.values())
         assert self._num_wanted == wanted
         assert not set(self._running) & set(self._waiting)
+
+
+def _overtaken(prompts: list[Prompt], left: int) -> list[Prompt]:
+    """Who is fed after whom, of prompts by deadline. left: tokens of the step. Short ones go before
+    the first that takes several steps, or a question of a line would wait for somebody's book; but
+    half of what is left stays for that one."""
+    begun = 0  # of those in front of it
+    while begun < len(prompts):
+        prompt = prompts[begun]
+        if prompt.divisible and prompt.wanted > left:
+            break
+        left -= prompt.wanted
+        begun += 1
+    room = left // 2
+    short: list[Prompt] = []
+    for prompt in prompts[begun + 1 :]:
+        if prompt.wanted <= room:
+            short.append(prompt)
+            room -= prompt.wanted
+    return [*prompts[:begun], *short, *(p for p in prompts[begun:] if p not in short)]

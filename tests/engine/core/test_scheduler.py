@@ -274,6 +274,15 @@ def test_a_long_prompt_is_read_in_chunks_beside_decodes_that_never_wait() -> Non
     assert steps == 7
 
 
+def test_short_prompts_are_read_beside_the_first_half_of_a_long_one() -> None:
+    scheduler = running(20, "book", "line", "letter", "word")
+    demands = {"book": Demand(500), "line": Demand(8), "letter": Demand(14), "word": Demand(2)}
+    assert scheduler.share(demands) == {"book": 10, "line": 8, "word": 2}
+    # Whoever is done in this step anyway waits for nobody.
+    assert scheduler.share({"book": Demand(12), "line": Demand(8)}) == {"book": 12, "line": 8}
+    assert scheduler.share({"book": Demand(18), "line": Demand(8)}) == {"book": 18, "line": 2}
+
+
 def test_the_draft_counts_against_the_budget() -> None:
     scheduler = running(16, "a", "b")
     assert scheduler.share({"a": Demand(1, draft=9), "b": Demand(20)}) == {"a": 10, "b": 6}
@@ -325,6 +334,11 @@ def test_tokens_are_conserved_and_somebody_always_goes_on(
         # One that cannot be divided exceeds it by itself: nothing but decodes runs beside it.
         assert set(shares) - decodes == set(over) - decodes and len(set(over) - decodes) == 1
     assert bool(shares) == any(not d.waiting for d in wishes)
+    # The keys' deadlines are in their order: the first of the prompts has half of what there is.
+    prompts = [k for k, d in demands.items() if d.known + d.draft > 1 and not d.waiting]
+    if prompts and demands[prompts[0]].divisible:
+        wanted, rest = sum(demands[prompts[0]][:2]), budget - len(decodes)
+        assert shares[prompts[0]] >= min(wanted, rest // 2)
 
 
 def test_one_token_is_fed_whatever_it_is_of() -> None:
@@ -335,7 +349,7 @@ def test_one_token_is_fed_whatever_it_is_of() -> None:
     whole = Demand(1, divisible=False)
     drafted = Demand(1, draft=30)  # more than a step takes
     shares = scheduler.share({"a": whole, "b": drafted, "c": Demand(1, draft=3, divisible=False)})
-    assert shares == {"a": 1, "b": 15}
+    assert shares == {"a": 1, "b": 11, "c": 4}
     assert scheduler.share({"a": whole, "c": Demand(1, draft=3, divisible=False)}) == {
         "a": 1,
         "c": 4,
