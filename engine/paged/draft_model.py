@@ -31,7 +31,7 @@ from lookhear.engine.paged.drafter import LEAST_ANSWER, Progress
 from lookhear.engine.paged.passes import PagedLogits, PagedPasses
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.paged.rows import Rows
-from lookhear.engine.sampling.grammar import GrammarMatcher
+from lookhear.engine.sampling.matching import Matcher
 from lookhear.engine.sampling.sampler import Sampler, SamplingRow
 
 CHUNK = 512  # tokens of one context that a pass reads at most
@@ -72,7 +72,7 @@ class Reader:
     length: int = 0
     most: int = 0
     draft: list[int] = field(default_factory=list)
-    matcher: GrammarMatcher | None = None
+    matcher: Matcher | None = None
 
     def quoted(self, rows: int) -> tuple[int, ...]:
         """After a step: what is guessed without the network, if that is better. rows: requests that

@@ -31,7 +31,9 @@ class ExpectingSequence(PagedSequence):
         PagedSequence.__post_init__(self)
         request = self.request
         sampling = request.sampling
-        assert request.expectation is not None and request.grammar is None
+        assert request.expectation is not None
+        # Words are tried behind the header, where nothing else keeps to anything.
+        assert request.grammar is None or request.expectation.header_end is not None
         assert not (sampling.edits or sampling.penalises or sampling.logprobs)
         self.expectation = request.expectation
         self.expecting = Expecting(self.expectation.words)
@@ -70,6 +72,9 @@ class ExpectingSequence(PagedSequence):
             self._go_on_trial(expecting.trials)
             return
         taken = self._take(sampled, logprobs, draft)
+        if self.matcher is not None:
+            for token in taken:
+                self.matcher.accept(token)
         ends = generated.stop is StopReason.END
         expecting.tell(told[: len(taken) + ends])
         self.phase = Phase.DONE if generated.stop else Phase.DECODE

@@ -46,7 +46,7 @@ from lookhear.engine.paged.digests import DIGEST_BYTES, MediaSpan, block_digests
 from lookhear.engine.paged.mrope import Grid, PromptPositions
 from lookhear.engine.paged.sound import Sound, new_digest
 from lookhear.engine.sampling.expected import ExpectedWords
-from lookhear.engine.sampling.grammar import GrammarMatcher, JsonGrammar
+from lookhear.engine.sampling.matching import Grammar, Matcher
 from lookhear.engine.sampling.params import GREEDY, SamplingParams
 
 
@@ -127,9 +127,9 @@ class PagedRequest(NamedTuple):
     media: (first placeholder's place in tokens, medium), in order. final_tokens: of the prompt,
     that will be the same in the owner's next request; their blocks are kept for it (a soft pin).
     salt: separates tenants in the prefix cache. model_ends: whether the checkpoint's end tokens end
-    it too, besides those of sampling. grammar: what the answer keeps to; then there is no
-    draft of its beginning. is_to_end: it is ended before max_new_tokens are used up, where its
-    grammar can. pooled: what is wanted if it is no answer; max_new_tokens are 0 then.
+    it too, besides those of sampling. grammar: what the answer keeps to; only some
+    take a draft of its beginning. is_to_end: it is ended before max_new_tokens are used up, where
+    its grammar can. pooled: what is wanted if it is no answer; max_new_tokens are 0 then.
     adapter: what changes the model for it; None: nothing does. expectation: words that are heard
     more readily; of such a request no block is shared that trials of its answer may write to.
     """
@@ -145,7 +145,7 @@ class PagedRequest(NamedTuple):
     salt: bytes = b""
     guard_loops: bool = True
     model_ends: bool = True
-    grammar: JsonGrammar | None = None
+    grammar: Grammar | None = None
     is_to_end: bool = False
     pooled: PooledTokens = PooledTokens.NONE
     adapter: Adapter | None = None
@@ -204,7 +204,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
     is_plain: bool = field(init=False)  # whether its tokens are just the best ones
     lasting: float = field(init=False)  # see `PagedRequest.lasting_tokens`
     positions: PromptPositions | None = field(init=False, default=None)
-    matcher: GrammarMatcher | None = field(init=False, default=None)
+    matcher: Matcher | None = field(init=False, default=None)
     _hidden: list[NDArray[np.float32]] = field(init=False, default_factory=list)  # if pooled
     # What is asked of a prompt in every step in which others are fed: as long as it stays the same.
     _prompt_demand: Demand | None = field(init=False, default=None)
@@ -215,7 +215,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
         if grids:
             self.positions = PromptPositions.of(len(request.tokens), grids)
         if request.grammar is not None:
-            assert not request.draft
+            assert request.grammar.takes_draft or not request.draft
             budget = request.max_new_tokens if request.is_to_end else None
             self.matcher = request.grammar.start(budget)
         self.is_plain = request.grammar is None and request.sampling.is_plain

@@ -24,6 +24,7 @@ from lookhear.engine.models.audio_encoder import AudioDims
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.request import Expectation, Medium, PagedRequest
 from lookhear.engine.paged.sound import HOP
+from lookhear.engine.qwen3_asr.header import HeaderGrammar
 from lookhear.engine.qwen3_asr.prompt import (
     ASR_TEXT,
     PromptFrame,
@@ -95,6 +96,9 @@ class AsrRecognizer:
         self._expected: ExpectedWords | None = None
         if words:
             self._expected = ExpectedWords(words, config.tokenizer.encode, self.token_bytes)
+        self._headers: HeaderGrammar | None = None
+        if settings.languages:
+            self._headers = HeaderGrammar.of(config.tokenizer, settings.languages)
         self._start: int | None = None  # of the segment that the features are of
         self._windows = config.new_windows()
         self._is_padded = False  # the features go beyond the samples: not for long
@@ -175,6 +179,7 @@ class AsrRecognizer:
             final_tokens=prompt.audio_start + final,
             adapter=self._adapter,
             expectation=expectation,
+            grammar=None if self._is_forced or is_settled else self._headers,
         )
 
     def _frame(self, language: str | None) -> PromptFrame:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,6 +147,7 @@ class JsonGrammar:
     endings: EndingTokens | None = None
     tags: tuple[int, ...] = ()
     thinks_first: bool = False
+    takes_draft: ClassVar[bool] = False  # a token that may not come is an error
 
     def start(self, budget: int | None = None) -> GrammarMatcher:
         """A matcher at the beginning of an answer. budget: tokens that it may have, where it is to

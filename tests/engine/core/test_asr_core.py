@@ -47,6 +47,8 @@ def scripts() -> dict[str, list[Message]]:
         "c": turn("c", 3, 3.5, 1.0, language="de"),
         "f": file("f", 4, 7.0),
         "g": file("g", 5, 0.3, language="en"),
+        "h": turn("h", 6, 2.6, 0.6, languages=("ko", "fil")),
+        "i": file("i", 7, 9.0, languages=("ko", "fil"), keywords=("Ada",)),
     }
 
 
@@ -74,6 +76,22 @@ def test_together_equals_alone(
     events = play(core, *scripts().values())
     assert {name: outcome(events, name) for name in scripts()} == alone
     assert all_free(core) and not core.has_work
+
+
+def test_what_is_detected_is_one_of_the_languages_asked_for(served_asr: Path) -> None:
+    core = make_core(served_asr)
+    heard = set()
+    for seed in range(4):
+        for script in (
+            turn("s", seed, 2.0, languages=("ko", "fil")),
+            file("s", seed, 3.0, languages=("ko", "fil")),
+        ):
+            for event in play(core, script):
+                if isinstance(event, TurnCompleted | FileTranscribed) and event.text:
+                    heard.add(event.language)
+    assert heard and heard <= {"ko", "fil", None}
+    assert heard != {None}
+    assert all_free(core)
 
 
 def test_a_second_tick_reads_only_the_open_window_and_the_text(served_asr: Path) -> None:
