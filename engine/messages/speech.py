@@ -50,7 +50,7 @@ class Word:
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A stretch of text with its place in the turn or file, in seconds. temperature: at which it
-    was sampled. speaker: as of a word."""
+    was sampled. speaker: as of a word. language: ISO code, None if that is not known."""
 
     text: str
     start: float
@@ -60,6 +60,7 @@ class Segment:
     no_speech_prob: float
     temperature: float = 0.0
     speaker: int | None = None
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,7 @@ class TranscribeFile:
     is far from all of it is not transcribed. None: nobody listened for voices, so all of it is.
     temperature: 0 for the likeliest text, and sampling where that fails. tells_progress: wants
     `FileProgress`, too. continues: another one said what was in front of it, so its text begins as
-    that of a later segment does.
+    that of a later segment does. language_before: ISO code of that, where nobody named a language.
     """
 
     request: str
@@ -222,6 +223,7 @@ class TranscribeFile:
     speech: list[tuple[int, int]] | None = None
     tells_progress: bool = False
     continues: bool = False
+    language_before: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,9 @@ from lookhear.engine.speech.transcriber import Transcriber
 
 
 class AsrFile(SentenceFile):
-    """See `SentenceFile`."""
+    """See `SentenceFile`. Each piece says its own language, as published."""
+
+    follows_language = True
 
     def _size(self, request: PagedRequest | TimedRequest) -> tuple[int, int]:
         if isinstance(request, TimedRequest):

@@ -100,9 +100,11 @@ class FileTranscription(ABC):
         decode_bytes: DecodeBytes,
         section: Section | None = None,
     ) -> None:
-        if section is not None and section.language and not self.follows_language:
-            told = replace(message.settings, language=section.language)
+        before = message.language_before if section is None else section.language
+        if before and not self.follows_language:
+            told = replace(message.settings, language=message.settings.language or before)
             message = replace(message, settings=told)
+        self._before = before  # language of what was said in front of it
         self._message = message
         self._cap = cap
         self._decode_bytes = decode_bytes
@@ -247,6 +249,7 @@ class FileTranscription(ABC):
                 mean,
                 no_speech_prob,
                 temperature,
+                language=self.language,
             )
         )
         if self.language is not None:

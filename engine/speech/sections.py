@@ -92,7 +92,7 @@ class LongFile:
         self._sections = sections
         self._start = start
         self._detects = detects
-        self._language = message.settings.language
+        self._language = message.settings.language or message.language_before
         self._begun: list[SectionOwner] = []
         self._told = 0  # sections of which all was told
         self._told_segments = 0  # of the section behind those

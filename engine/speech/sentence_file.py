@@ -31,11 +31,12 @@ class SentenceFile(FileTranscription):
     ) -> None:
         super().__init__(message, cap, recognizer.decode_bytes, section)
         self._recognizer = recognizer
-        self._language = message.settings.language
+        self._given = self._message.settings.language
+        self._language = self._given
 
     @property
     def language(self) -> str | None:
-        """ISO code."""
+        """ISO code: of what was heard last, where it may change."""
         return self._language
 
     def cost(self) -> Cost:
@@ -49,7 +50,7 @@ class SentenceFile(FileTranscription):
             priority=Priority.BATCH,
             start=self._position,
             samples=samples,
-            language=self._language,
+            language=self._given if self.follows_language else self._language,
         )
         return self._recognizer.request(self._stretch)
 
@@ -59,7 +60,8 @@ class SentenceFile(FileTranscription):
 
     def _hear(self, result: Result, num_samples: int) -> int:
         heard = self._recognizer.hypothesis(result, self._stretch)
-        self._language = self._language or heard.language
+        if self._given is None and heard.tokens:
+            self._language = heard.language or self._language
         start, end = self._position, self._position + num_samples
         texts = [
             (

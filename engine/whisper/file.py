@@ -69,8 +69,7 @@ class WhisperFile(FileTranscription):
         self._is_doubted = False  # what a quick window said of what is to be heard next
         self._slides = cap is None
         self._given = prompter.language_token(message.settings.language)
-        before = None if section is None else section.language
-        self._languages = FileLanguage(message.settings.languages, before)
+        self._languages = FileLanguage(message.settings.languages, self._before)
         self._trial = WindowLanguage()
         self._sound: dict[str, float] = {}  # log-probability of each language, of the last window
         self._room = cap or window.longest  # samples of the next piece, at most

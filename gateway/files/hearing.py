@@ -18,6 +18,7 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.decoding.results import Recording
+from lookhear.gateway.files.languages import last_language
 from lookhear.gateway.files.speakers import with_speakers
 from lookhear.gateway.http.errors import ApiError, unavailable
 from lookhear.gateway.services.services import Services
@@ -32,11 +33,11 @@ async def heard(
     *,
     timestamps: bool,
     temperature: float = 0.0,
-    continues: bool = False,
+    before: FileTranscribed | None = None,
     params: Mapping[str, str],
     on_progress: Callable[[FileProgress], None] | None = None,
 ) -> FileTranscribed:
-    """Its transcript. continues: as in `TranscribeFile`. params: where the request sets what an
+    """Its transcript. before: what was heard in front of it. params: where the request sets what an
     engine's refusal may name. on_progress: hears of the text as it is written. Raises ApiError."""
     samples = recording.samples
     gateway.metrics.audio_seconds.labels("file").inc(len(samples) / SAMPLE_RATE)
@@ -47,7 +48,8 @@ async def heard(
         timestamps=timestamps,
         temperature=temperature,
         speech=recording.speech,
-        continues=continues,
+        continues=before is not None and bool(before.text),
+        language_before=None if before is None else last_language(before),
     )
     try:
         return await gateway.engine.transcribe_file(message, on_progress)

@@ -16,6 +16,7 @@ from lookhear.gateway.checks.outline import parse_json
 from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.deepgram.options import FileOptions, file_options, listener
 from lookhear.gateway.files.hearing import heard, with_who_speaks
+from lookhear.gateway.files.languages import spoken
 from lookhear.gateway.http.errors import ApiError, wrong
 from lookhear.gateway.http.notes import notes
 from lookhear.gateway.http.requests import done_with_body, limited, until_gone
@@ -73,12 +74,12 @@ async def _transcribed(
     source: bytes | str,
 ) -> FileTranscribed:
     """who: tells speakers apart, if that is wanted. source: the recording, or its URL."""
-    # A file is heard in one language: several hints change nothing.
     language = options.language or (options.hints[0] if len(options.hints) == 1 else None)
     has_words = card.untimed(language) is None
     settings = TranscriptionSettings(
         model=card.id,
         language=language,
+        languages=() if language else options.hints,
         keywords=options.keyterms,
         words=has_words,
         logprobs=not has_words,
@@ -109,6 +110,7 @@ def _results(result: FileTranscribed, options: FileOptions) -> shapes.Json:
     channel: shapes.Json = {"alternatives": [said]}
     if options.tells_language and result.language is not None:
         channel["detected_language"] = result.language
+        said["languages"] = spoken(result.segments) or [result.language]
     told: shapes.Json = {"channels": [channel]}
     if options.utterances:
         told["utterances"] = _utterances(result, options.split)

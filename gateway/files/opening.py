@@ -14,6 +14,7 @@ from typing import Protocol
 
 from lookhear.engine.messages import SAMPLE_RATE, FileProgress, FileTranscribed
 from lookhear.gateway.decoding.results import Recording
+from lookhear.gateway.files.languages import spoken
 
 OPENING_SECONDS = 120.0  # decoded first: to hear them takes as long as to decode an hour
 PAUSE = SAMPLE_RATE // 2  # samples; a shorter one does not part a recording
@@ -28,15 +29,13 @@ class DecodeRecording(Protocol):
 
 
 class Hear(Protocol):
-    """Its transcript. language: that was heard before it; continues: whether anything was."""
+    """Its transcript. before: what was heard in front of it."""
 
     async def __call__(
         self,
         recording: Recording,
         on_progress: OnProgress,
-        language: str | None = None,
-        *,
-        continues: bool = False,
+        before: FileTranscribed | None = None,
     ) -> FileTranscribed: ...
 
 
@@ -68,9 +67,7 @@ async def heard_from_the_first(
             on_progress(FileProgress(told.request, segments, at, duration))
 
         rest = part_of(whole, end, len(whole.samples))
-        return joined(
-            first, await hear(rest, tell, first.language, continues=bool(first.text)), seconds
-        )
+        return joined(first, await hear(rest, tell, first), seconds)
     finally:
         decoding.cancel()
         await asyncio.gather(decoding, return_exceptions=True)
@@ -113,7 +110,7 @@ def joined(first: FileTranscribed, rest: FileTranscribed, seconds: float) -> Fil
     return replace(
         rest,
         text="".join(segment.text for segment in segments).strip(),
-        language=first.language or rest.language,
+        language=next(iter(spoken(segments)), first.language or rest.language),
         duration=first.duration + rest.duration,
         segments=segments,
         words=[

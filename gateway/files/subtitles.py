@@ -10,6 +10,7 @@ from typing import Any
 
 from lookhear.engine.messages import FileTranscribed, Segment, Word
 from lookhear.gateway.checks.languages import english_name
+from lookhear.gateway.files.languages import told
 from lookhear.gateway.who_speaks import label
 
 
@@ -55,8 +56,8 @@ def usage(result: FileTranscribed) -> dict[str, Any]:
 def plain_json(result: FileTranscribed) -> dict[str, Any]:
     """Write the format `json`."""
     body: dict[str, Any] = {"text": result.text, "usage": usage(result)}
-    if result.language is not None:
-        body["languages"] = [{"code": result.language}]
+    if languages := told(result):
+        body["languages"] = languages
     if result.logprobs is not None:
         body["logprobs"] = [asdict(token) for token in result.logprobs]
     return body
@@ -85,6 +86,7 @@ def verbose_json(
                 "avg_logprob": s.avg_logprob,
                 "compression_ratio": compression_ratio(s.text),
                 "no_speech_prob": s.no_speech_prob,
+                **({} if s.language is None else {"language": english_name(s.language)}),
                 **_speaker(s),
             }
             for number, s in enumerate(result.segments)

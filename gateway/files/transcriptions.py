@@ -126,18 +126,16 @@ async def _transcribe(
     async def hear(
         recording: Recording,
         on_progress: OnProgress | None = None,
-        language: str | None = None,
-        *,
-        continues: bool = False,
+        before: FileTranscribed | None = None,
     ) -> FileTranscribed:
         return await heard(
             gateway,
             claim,
             recording,
-            replace(asked.settings, language=asked.settings.language or language),
+            asked.settings,
             timestamps=asked.format in ("srt", "vtt", "verbose_json", DIARIZED),
             temperature=asked.temperature,
-            continues=continues,
+            before=before,
             params=PARAMS,
             on_progress=on_progress,
         )
@@ -245,7 +243,7 @@ async def _source(form: FormData) -> bytes | tuple[str, str]:
 
 def _read_fields(form: FormData, format: str) -> set[str]:
     read = set(READ)
-    if _one(texts(form, "languages")) is not None and not text(form, "language"):
+    if not text(form, "language"):
         read.add("languages")
     is_plain = boolean(form, "stream") and not boolean(form, PROGRESS)
     if is_plain and format not in ("json", DIARIZED):  # the events are the same in all the others
@@ -254,13 +252,17 @@ def _read_fields(form: FormData, format: str) -> set[str]:
 
 
 def _settings(form: FormData, card: ModelCard, task: str) -> TranscriptionSettings:
-    language = language_code(text(form, "language") or _one(texts(form, "languages")))
-    if language is not None and card.languages and language not in card.languages:
-        known = f"one of {', '.join(card.languages)}"
-        raise wrong("language", known, shown(language), "invalid_language")
+    language = language_code(text(form, "language"))
+    languages = [] if language else texts(form, "languages")
+    among = list(dict.fromkeys(code for code in map(language_code, languages) if code))
+    for name, code in (("language", language), *(("languages[]", code) for code in among)):
+        if code is not None and card.languages and code not in card.languages:
+            known = f"one of {', '.join(card.languages)}"
+            raise wrong(name, known, shown(code), "invalid_language")
     return TranscriptionSettings(
         model=card.id,
-        language=language,
+        language=among[0] if len(among) == 1 else language,
+        languages=() if len(among) == 1 else tuple(among),
         task=task,
         prompt=text(form, "prompt") or "",
         keywords=_keywords(form),
@@ -281,11 +283,6 @@ def _keywords(form: FormData) -> tuple[str, ...]:
         if len(words) > MAX_KEYWORDS:
             raise wrong(name, f"at most {MAX_KEYWORDS} words", "more")
     return tuple(words)
-
-
-def _one(languages: list[str]) -> str | None:
-    """A file is heard in one language: several candidates change nothing, which is told."""
-    return languages[0] if len(languages) == 1 else None
 
 
 def _format(form: FormData, who: ModelCard | None) -> str:

@@ -126,6 +126,7 @@ class FakeEngine:
         self.speakers: list[SpeakerTurn] = []  # of every file
         self.diarise_error: EngineRequestError | None = None
         self.file_segments: Sequence[str] = ()  # told of one after another, before all else
+        self.segment_languages: Sequence[str | None] = ()  # in which each of them is
         self.file_gate: asyncio.Event | None = None
         self.cancelled_files: list[str] = []
         self.sessions: dict[str, Callable[[Event], None]] = {}
@@ -261,6 +262,9 @@ class FakeEngine:
         segments = [Segment(f" {text}", 0.0, duration, [1, 2], -0.25, 0.01)] if text else []
         if told:
             text = "".join(told).strip()
+        if self.segment_languages:
+            said = zip(told, self.segment_languages, strict=True)
+            segments = [Segment(t, 0.0, 1.0, [1], -0.25, 0.0, language=code) for t, code in said]
         words = [Word(" seconds.", 0.0, duration, 0.9)] if message.settings.words else []
         language = message.settings.language or "en"
         logprobs = [TokenLogprob(text, -0.5, list(text.encode()))]
@@ -320,6 +324,7 @@ class FakeEngine:
         self.cancelled_files.clear()
         self.file_error = self.file_gate = None
         self.file_segments = ()
+        self.segment_languages = ()
         self.chat.be_well()
 
     def die(self, model: str | None = None) -> None:

@@ -81,14 +81,22 @@ def test_cuts_are_where_nobody_speaks(tokenizer: QwenTokenizer) -> None:
     assert all(a < cut < b for cut, (a, b) in zip(cuts, gaps, strict=True))
 
 
-def test_the_language_of_the_first_words_is_that_of_the_rest(tokenizer: QwenTokenizer) -> None:
+def test_each_piece_says_its_own_language(tokenizer: QwenTokenizer) -> None:
     samples = np.ones(10 * SAMPLE_RATE, np.float32)
     job, ear = recording(tokenizer, samples)
-    answers = ["language None<asr_text>", "language German<asr_text>eins", " zwei", "drei"]
-    done = listen(job, ear, answers)
-    assert [s.language for s in ear.stretches][:4] == [None, None, "de", "de"]
-    assert done.language == "de" and done.text.startswith("eins zwei drei")
+    answers = ["None<asr_text>", "German<asr_text>eins", "English<asr_text>two", "drei"]
+    done = listen(job, ear, [*(f"language {a}" for a in answers[:3]), answers[3]])
+    assert {stretch.language for stretch in ear.stretches} == {None}
+    assert [segment.language for segment in done.segments][:3] == ["de", "en", "en"]
+    assert done.text.startswith("eins two drei")
     assert len(done.segments) == len(ear.stretches) - 1, "a piece without speech is no segment"
+
+
+def test_a_language_that_was_told_is_that_of_all_pieces(tokenizer: QwenTokenizer) -> None:
+    samples = np.ones(5 * SAMPLE_RATE, np.float32)
+    job, ear = recording(tokenizer, samples, language="de")
+    done = listen(job, ear, ["language English<asr_text>one"])
+    assert {stretch.language for stretch in ear.stretches} == {done.language} == {"de"}
 
 
 def test_languages_without_spaces_are_joined_without(tokenizer: QwenTokenizer) -> None:

@@ -96,6 +96,18 @@ def test_who_never_pauses_is_not_cut_in_a_word() -> None:
     assert len(sections_of(start(message))) == 1
 
 
+@pytest.mark.parametrize("told", [None, "de"])
+def test_what_was_spoken_before_is_most_likely_spoken_on(told: str | None) -> None:
+    before = replace(asked(30, told), language_before="en", continues=True)
+    longer = asked(500, told)
+    long = replace(before, samples=longer.samples, speech=longer.speech)
+    (section,) = LongFile(long, sections_of(start(long)), start, detects=True).begin(4)
+    for owner in (start(before), section):
+        request = owner.make_request()
+        assert request.language == (None if told is None else 1000)
+        assert told or request.language_guess == 1001
+
+
 # --- their order ---------------------------------------------------------------------------------
 
 

@@ -104,6 +104,29 @@ async def test_without_an_aligner_its_option_is_named() -> None:
     assert "--aligner" in error["message"]
 
 
+async def test_languages_are_the_only_ones_that_may_be_detected(
+    shared: Running, http: httpx.AsyncClient
+) -> None:
+    given: dict[str, Any] = {"language": "fr"}
+    for data in ({"languages[]": ["en-GB", "de", "de"]}, {"languages[]": "de"}, given):
+        answer = await post(http, **data)
+        assert "x-lookhear-ignored" not in answer.headers
+    among, one, told = (message.settings for message in shared.engine.files)
+    assert (among.language, among.languages) == (None, ("en", "de"))
+    assert (one.language, one.languages) == ("de", ())
+    answer = await post(http, **{**given, "languages[]": "de"})
+    assert told.language == "fr" and answer.headers["x-lookhear-ignored"] == "languages"
+
+
+async def test_each_segment_has_its_language(shared: Running, http: httpx.AsyncClient) -> None:
+    shared.engine.segment_languages = ["en", "de", None]
+    shared.engine.file_segments = [" One.", " Zwei.", " Tres."]
+    answer = (await post(http, response_format="verbose_json")).json()
+    told = [segment.get("language") for segment in answer["segments"]]
+    assert told == ["english", "german", None]
+    assert (await post(http)).json()["languages"] == [{"code": "en"}, {"code": "de"}]
+
+
 async def test_silence_of_no_length_gives_empty_text(http: httpx.AsyncClient) -> None:
     answer = await post(http, file=wav(0))
     assert answer.status_code in (200, 400)  # an empty file may count as no audio, never as 500
@@ -117,6 +140,7 @@ async def test_silence_of_no_length_gives_empty_text(http: httpx.AsyncClient) ->
         ({"keywords[]": "x", "include[]": "all"}, 400, "include[]", ["logprobs", "all"]),
         ({"response_format": "mp3"}, 400, "response_format", ["verbose_json", "mp3"]),
         ({"language": "xx"}, 400, "language", ["de, en, fr", "xx"]),
+        ({"languages[]": ["en", "xx"]}, 400, "languages[]", ["de, en, fr", "xx"]),
         ({"temperature": "hot"}, 400, "temperature", ["0 to 1", "hot"]),
         ({"temperature": "nan"}, 400, "temperature", ["0 to 1", "nan"]),
         ({"temperature": "2"}, 400, "temperature", ["0 to 1", "2"]),

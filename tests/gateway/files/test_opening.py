@@ -40,7 +40,7 @@ class Scribe:
         self.gate = asyncio.Event()  # until then only the beginning is decoded
         self.error: Exception | None = None
         self.decoded: list[float | None] = []
-        self.asked: list[tuple[int, str | None, bool]] = []  # samples, language, continues
+        self.asked: list[tuple[int, FileTranscribed | None]] = []  # samples, what was before
         self.told: list[FileProgress] = []
         self.cancelled = False
 
@@ -63,11 +63,9 @@ class Scribe:
         self,
         recording: Recording,
         on_progress: OnProgress,
-        language: str | None = None,
-        *,
-        continues: bool = False,
+        before: FileTranscribed | None = None,
     ) -> FileTranscribed:
-        self.asked.append((len(recording.samples), language, continues))
+        self.asked.append((len(recording.samples), before))
         duration = len(recording.samples) / SAMPLE_RATE
         segments, words = [], []
         for begin, end in recording.speech or ():
@@ -77,7 +75,7 @@ class Scribe:
             on_progress(FileProgress("f", segments[-1:], over, duration))
         on_progress(FileProgress("f", [], duration, duration))
         text = " a" * len(segments)
-        text = text if continues else text.strip()
+        text = text if before and before.text else text.strip()
         logprobs = [TokenLogprob(text, -0.5, list(text.encode()))] if text else []
         found = self.language if segments else None
         count = len(segments)
@@ -120,9 +118,10 @@ async def test_the_beginning_is_told_while_the_rest_is_decoded() -> None:
     seconds = [told.seconds for told in scribe.told]
     assert seconds == sorted(seconds) and seconds[-1] == 600
     assert {told.duration for told in scribe.told[early:]} == {600}
-    (first, *_), (rest, language, continues) = scribe.asked
+    (first, nothing), (rest, before) = scribe.asked
     assert first + rest == 600 * SAMPLE_RATE and OPENING // 2 <= first < OPENING
-    assert (language, continues) == ("de", True), "the rest is heard in the language of the first"
+    assert nothing is None and before is not None
+    assert before.language == "de" and before.segments == done.segments[: len(before.segments)]
 
 
 async def test_a_short_one_is_decoded_once() -> None:
@@ -137,7 +136,7 @@ async def test_what_has_no_pause_is_heard_whole(speech: list[tuple[int, int]] | 
     scribe = Scribe(Recording(np.zeros(200 * SAMPLE_RATE, np.float32), speech))
     scribe.gate.set()
     done = await scribe.run()
-    assert scribe.asked == [(200 * SAMPLE_RATE, None, False)] and done.duration == 200
+    assert scribe.asked == [(200 * SAMPLE_RATE, None)] and done.duration == 200
 
 
 async def test_silence_in_front_says_nothing_of_the_language() -> None:
@@ -145,7 +144,8 @@ async def test_silence_in_front_says_nothing_of_the_language() -> None:
     scribe = Scribe(later)
     scribe.gate.set()
     done = await scribe.run()
-    assert [(language, continues) for _, language, continues in scribe.asked] == [(None, False)] * 2
+    (_, nothing), (_, before) = scribe.asked
+    assert nothing is None and before is not None and (before.language, before.text) == (None, "")
     assert (done.language, done.text, done.segments[0].start) == ("de", "a", 300)
 
 
