@@ -70,6 +70,7 @@ class ConverseSettings:
     instructions: str = ""  # what the model is told before the conversation
     max_output_tokens: int | None = None  # None: as many as fit
     truncation: Truncation = "auto"  # disabled: rather no answer than one that forgot something
+    retention: float | None = None  # share of the past that is kept if there is no room for all
     sampling: Sampling = Sampling()
     camera: CameraSettings = CameraSettings()
     tools: tuple[FunctionWire, ...] = ()

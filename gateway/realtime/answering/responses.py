@@ -46,6 +46,7 @@ from lookhear.gateway.telemetry.ids import IdFactory
 
 MAX_RESPONSES = 16  # under way at once, out-of-band ones among them
 TOO_LONG = "context_length_exceeded"
+HALF = 0.5  # of what is too long: so a few tries find what fits
 
 
 @dataclass(slots=True, eq=False)
@@ -312,9 +313,9 @@ class Responses:
 
     def _shorten(self, response: Response) -> bool:
         """Leave out what was asked in vain, being too long; then the older half of what was said
-        before the present question, and of the frames; where nothing was answered yet, of the
-        question, but for its pictures and its end. False: there is nothing to leave out, or the
-        client does not want it."""
+        before the present question (at first what the client does not want retained), and of the
+        frames; where nothing was answered yet, of the question, but for its pictures and its end.
+        False: there is nothing to leave out, or the client does not want it."""
         if response.head.settings.truncation == "disabled" or not response.sees_all:
             return False
         items, frames = response.items, response.frames
@@ -325,7 +326,10 @@ class Responses:
         if not gone:
             past = items[:asked] or [item for item in items[:-1] if not item.media(hears=False)]
             past = [item for item in past if item.role != "system"]
-            gone, frames_gone = past[: (len(past) + 1) // 2], frames[: len(frames) // 2]
+            wanted = response.head.settings.retention
+            share = HALF if wanted is None or response.tries > 1 else wanted
+            kept = min(int(share * len(past)), len(past) - 1)
+            gone, frames_gone = past[: len(past) - kept], frames[: len(frames) // 2]
         self._store.release(response.media)
         response.items = [item for item in items if item not in gone]
         response.frames = frames[len(frames_gone) :]

@@ -61,12 +61,19 @@ def _only(harmless: Sequence[Any], expected: str) -> AfterValidator:
 NO_TEMPLATE = _only((None,), "null, prompt templates are not stored here (use instructions)")
 
 
-def _truncation(value: Any) -> Truncation:
-    if value is None or value == "auto" or isinstance(value, dict):
-        return "auto"  # with a retention ratio too: what is dropped then is up to us
-    if value == "disabled":
-        return "disabled"
-    raise ValueError(f'expected "auto" or "disabled", got {shown(value)}')
+def _truncation(value: Any) -> tuple[Truncation, float | None]:
+    """Whether to forget what no longer fits, and how much of it to keep then, if that is said."""
+    match value:
+        case None | "auto":
+            return "auto", None
+        case "disabled":
+            return "disabled", None
+        case {"type": "retention_ratio", "retention_ratio": int() | float() as ratio} if (
+            not isinstance(ratio, bool) and 0 <= ratio <= 1
+        ):
+            return "auto", float(ratio)
+    share = '{"type": "retention_ratio", "retention_ratio": a number from 0 to 1}'
+    raise ValueError(f'expected "auto", "disabled" or {share}, got {shown(value)}')
 
 
 class SamplingPatch(SamplingFields):
@@ -115,7 +122,7 @@ class ConversePatch(GenerationPatch):
 
     lookhear: SessionExtensions | None = None
     model: Text | None = None
-    truncation: Annotated[Any, AfterValidator(_truncation)] = "auto"
+    truncation: Annotated[Any, AfterValidator(_truncation)] = None
 
 
 class ResponsePatch(GenerationPatch):
@@ -144,7 +151,8 @@ def converse_updated(
     if "model" in given:
         new = replace(new, model=chat_model(patch.model, models).id)
     if "truncation" in given:
-        new = replace(new, truncation=patch.truncation)
+        truncation, retention = patch.truncation
+        new = replace(new, truncation=truncation, retention=retention)
     extensions = patch.lookhear
     if "lookhear" in given and extensions is None:
         new = replace(new, camera=CameraSettings())

@@ -115,7 +115,9 @@ def _converse(settings: ConverseSettings) -> Json:
         "tools": [{"type": "function", **tool.on_wire()} for tool in settings.tools],
         "tool_choice": settings.tool_choice.on_wire,
         "parallel_tool_calls": settings.parallel_calls,
-        "truncation": settings.truncation,
+        "truncation": settings.truncation
+        if settings.retention is None
+        else {"type": "retention_ratio", "retention_ratio": settings.retention},
     }
 
 

@@ -170,6 +170,9 @@ def _with_unread(settings: SessionSettings, session: dict[str, Any]) -> SessionS
     given = dict(islice(unread(session, *readers, harmless=ECHOED), MOST))
     if settings.converse is not None and "output_modalities" in session:
         given["output_modalities"] = session["output_modalities"] not in (None, ["text"])
+    if settings.converse is not None and "truncation" in session:
+        of_ratio = session["truncation"] if isinstance(session["truncation"], dict) else {}
+        given["truncation.token_limits"] = of_ratio.get("token_limits") is not None
     kept = [path for path in settings.ignored if given.get(path, True)]
     asks = [path for path, is_asked in given.items() if is_asked and path not in kept]
     return replace(settings, ignored=(*kept, *asks)[:MOST])

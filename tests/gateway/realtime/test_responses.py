@@ -379,6 +379,49 @@ def test_what_was_asked_in_vain_is_kept_while_nothing_else_is_asked() -> None:
     assert talk.prompt() == [("user", "too long")]
 
 
+@pytest.mark.parametrize(("ratio", "left"), [(0.8, 8), (0.5, 5), (1, 9), (0, 0), (0.99, 9)])
+def test_so_much_is_retained_as_the_client_wants(ratio: float, left: int) -> None:
+    talk = Talk()
+    wanted = {"type": "retention_ratio", "retention_ratio": ratio}
+    (updated,) = talk.update({"truncation": wanted})
+    assert updated["session"]["truncation"] == wanted
+    for number in range(5):
+        talk.say_text(f"q{number}")
+        talk.respond()
+        talk.reply(f"a{number}")
+    talk.say_text("now")
+    talk.respond()
+    talk.break_off("context_length_exceeded")
+    assert len(talk.prompt()) == left + 1
+    while talk.running:  # and then by halves: nobody waits for as many tries as there are items
+        talk.break_off("context_length_exceeded")
+    assert len(talk.asked) <= 5 + 6
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "retention_ratio", {}, {"type": "retention_ratio"}, {"type": "x", "retention_ratio": 0.5},
+        *({"type": "retention_ratio", "retention_ratio": r} for r in (1.01, -0.1, "0.5", True)),
+    ],
+)  # fmt: skip
+def test_what_is_no_truncation_is_refused(wrong: Any) -> None:
+    (frame,) = Talk().update({"truncation": wrong})
+    assert frame["error"]["param"] == "session.truncation"
+    assert '{"type": "retention_ratio", "retention_ratio": a number' in frame["error"]["message"]
+
+
+def test_limits_of_tokens_are_named_as_ignored() -> None:
+    ratio = {"type": "retention_ratio", "retention_ratio": 0.8}
+    talk = Talk()
+    (frame,) = talk.update({"truncation": {**ratio, "token_limits": {"post_instructions": 9}}})
+    assert frame["session"]["lookhear"]["ignored"] == ["truncation.token_limits"]
+    (frame,) = talk.update({"truncation": ratio})
+    assert "ignored" not in frame["session"].get("lookhear", {})
+    (frame,) = talk.update({"truncation": None})
+    assert frame["session"]["truncation"] == "auto"
+
+
 def test_without_truncation_too_long_is_a_failure() -> None:
     talk = asked("one")
     talk.reply("A")
