@@ -79,9 +79,11 @@ class LiveOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class FileOptions(Options):
-    """utterances: parts between pauses of `split` seconds are wanted, too. diarise: so is who
-    speaks. ignored: as in `LiveOptions`."""
+    """format: of samples that come without a header; None: a file says itself. utterances: parts
+    between pauses of `split` seconds are wanted, too. diarise: so is who speaks. ignored: as in
+    `LiveOptions`."""
 
+    format: AudioFormat | None
     utterances: bool
     split: float
     diarise: bool
@@ -211,9 +213,6 @@ def file_options(params: QueryParams, *, diarises: bool) -> FileOptions:
     Raises ProtocolError."""
     query = Query(params)
     asked = query.options(*(("diarize",) if diarises else ()))
-    if query.text("encoding") is not None:
-        got = shown(query.text("encoding"))
-        raise wrong("encoding", "none, a file says itself how it is to be read", got)
     if query.flag("paragraphs"):
         raise wrong("paragraphs", "false, texts are not divided into any", "true")
     return FileOptions(
@@ -222,6 +221,7 @@ def file_options(params: QueryParams, *, diarises: bool) -> FileOptions:
         hints=asked.hints,
         tells_language=asked.tells_language,
         keyterms=asked.keyterms,
+        format=None if query.text("encoding") is None else live_format(query),
         utterances=query.flag("utterances"),
         split=query.seconds("utt_split", SPLIT),
         diarise=query.flag("diarize"),

@@ -19,8 +19,10 @@ from lookhear.gateway.decoding.results import Clip, Picture, Recording, Rows
 from lookhear.gateway.fetching.fetcher import Fetcher
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.slots import Claim
+from lookhear.media.audio.pcm import AudioFormat
 from lookhear.media.base import FetchError, MediaError, check_bytes
 from lookhear.media.fetching.rules import FetchPolicy
+from lookhear.media.signatures import describe
 from lookhear.media.voice.stretches import FILE_CONFIG
 from lookhear.media.voice.vad import VadConfig
 
@@ -69,6 +71,13 @@ class AudioFile:
     encoded: Encoded
     path: str
     max_bytes: int | None
+
+    def as_samples(self, format: AudioFormat) -> AudioFile:
+        """Bare samples become a file; what is one says more about itself than a client does."""
+        data = self.encoded.data
+        if self.encoded.media_type is not None or describe(data[:512])[1] == "recording":
+            return self
+        return replace(self, encoded=Encoded(format.as_wav(data)))
 
 
 class Decode(Protocol):

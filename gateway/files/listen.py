@@ -87,6 +87,8 @@ async def _transcribed(
     async with gateway.file_slots.held(claim):
         asked = ("url", source) if isinstance(source, str) else source
         file = await gateway.pictures.audio_file(asked, claim)
+        if (format := options.format) is not None:
+            file = await gateway.in_thread(lambda: file.as_samples(format))
         recording = await gateway.pictures.recording(file, claim, FILE_CONFIG)
         hearing = heard(gateway, claim, recording, settings, timestamps=True, params=PARAMS)
         if who is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +52,7 @@ class AudioFormatError(ValueError):
         self.got = got
 
 
+WAV_TAGS = {"audio/pcm": 1, "audio/pcma": 6, "audio/pcmu": 7}
 DECODERS = {"audio/pcm": decode_pcm16, "audio/pcmu": decode_mulaw, "audio/pcma": decode_alaw}
 
 
@@ -80,6 +82,13 @@ class AudioFormat:
     @property
     def sample_bytes(self) -> int:
         return 2 if self.kind == "audio/pcm" else 1
+
+    def as_wav(self, data: bytes) -> bytes:
+        """A file with such a stream; half a sample at its end is dropped."""
+        size, width = len(data) - len(data) % self.sample_bytes, self.sample_bytes
+        form = WAV_TAGS[self.kind], 1, self.rate, self.rate * width, width, 8 * width
+        head = b"RIFF" + struct.pack("<I", 36 + size) + b"WAVEfmt " + struct.pack("<I", 16)
+        return head + struct.pack("<HHIIHH", *form) + b"data" + struct.pack("<I", size) + data
 
 
 class PcmStream:

@@ -10,6 +10,7 @@ from ipaddress import ip_network
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import pytest_asyncio
 
@@ -20,6 +21,7 @@ from tests.gateway.deepgram.frames import check_transcript
 from tests.gateway.fake_engine import CARDS, FakeEngine, OnProgress
 from tests.gateway.files.test_http import wav
 from tests.gateway.running import Running, running
+from tests.media.audio.encoders import encode_alaw, encode_mulaw, encode_pcm16
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SAID = "transcribe 1.0 seconds."
@@ -117,6 +119,29 @@ async def test_a_model_without_word_times_tells_segments() -> None:
     assert (part["transcript"], part["confidence"]) == ("One two.", pytest.approx(0.6065))
 
 
+@pytest.mark.parametrize(
+    "encoding, encode, rate",
+    [
+        ("linear16", encode_pcm16, 16000),
+        ("linear16", encode_pcm16, 44100),
+        ("mulaw", encode_mulaw, 8000),
+        ("alaw", encode_alaw, 8000),
+    ],
+)
+async def test_bare_samples_are_read_as_the_client_says(
+    shared: Running, client: httpx.AsyncClient, encoding: str, encode: Any, rate: int
+) -> None:
+    tone = (0.3 * np.sin(np.arange(rate) * 2 * np.pi * 300 / rate)).astype(np.float32)
+    query = f"encoding={encoding}&sample_rate={rate}"
+    answer = await post(client, query, content=encode(tone))
+    assert check_transcript(answer.json())["metadata"]["duration"] == 1.0
+    heard = shared.engine.files[-1].samples
+    assert np.sqrt(np.mean(np.square(heard))) == pytest.approx(0.3 / 2**0.5, abs=0.01)
+    # A file says itself what it is.
+    answer = await post(client, query)
+    assert check_transcript(answer.json())["metadata"]["duration"] == 1.0
+
+
 @pytest.fixture
 def website() -> Iterator[str]:
     """The URL of a recording."""
@@ -156,7 +181,8 @@ async def test_a_recording_by_its_url(website: str) -> None:
     [
         ("diarize=true", {}, 400, "diarize"),
         ("paragraphs=true", {}, 400, "paragraphs"),
-        ("encoding=linear16&sample_rate=16000", {}, 400, "encoding"),
+        ("encoding=opus&sample_rate=48000", {}, 400, "encoding"),
+        ("encoding=linear16", {}, 400, "sample_rate"),
         ("utt_split=soon", {}, 400, "utt_split"),
         ("language=xx", {}, 400, "language"),
         ("", {"content": b""}, 400, "body"),
