@@ -19,7 +19,7 @@ import soundfile
 from av.stream import Disposition
 from numpy.typing import NDArray
 
-from lookhear.media.audio.timeline import Timeline
+from lookhear.media.audio.timeline import MAX_PAUSE, Timeline
 from lookhear.media.base import MediaError
 from lookhear.media.ffmpeg import open_container
 from lookhear.media.mp4_limits import check_mp4, is_mp4
@@ -38,8 +38,10 @@ RATES = (1000, 768000)
 DEMUXERS = "aac,ac3,aiff,amr,asf,au,avi,caf,eac3,flac,flv,matroska,mp3,mpeg,mpegts,ogg,w64,wav,webm"
 # FFmpeg's other containers have no duration field: it guesses from size and bit rate.
 DECLARING = ("mov", "matroska", "flac")
-# Those that say of each packet when it is to be heard.
-TIMING = ("mov", "matroska", "mpegts", "mpeg", "flv", "asf")
+# Those that say of each packet when it is to be heard. Broadcasts put pieces with other clocks in a
+# row: there FFmpeg takes leaps of more than 10 s for that.
+TIMING = {"mov": MAX_PAUSE, "matroska": MAX_PAUSE, "flv": MAX_PAUSE, "asf": MAX_PAUSE}
+TIMING |= {"mpegts": 10.0, "mpeg": 10.0}
 
 PLAIN = (1, 3, 0xFFFE)  # a WAV's tags for samples as they are
 
@@ -156,8 +158,8 @@ def preference(stream: Any) -> tuple[bool, bool]:
 
 
 def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:
-    timeline = Timeline((container.start_time or 0) / av.time_base)
-    is_timed = container.format.name.startswith(TIMING)
+    most = TIMING.get(container.format.name.split(",")[0])
+    timeline = Timeline((container.start_time or 0) / av.time_base, most or 0.0)
     good = bad = 0
     for packet in demux(container, stream):
         try:
@@ -169,7 +171,7 @@ def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:
             continue
         for frame in frames:
             rate = checked_rate(frame.sample_rate)
-            pause = timeline.place(frame.time if is_timed else None, frame.samples / rate)
+            pause = timeline.place(frame.time if most else None, frame.samples / rate)
             yield from silence(rate, pause)
             yield rate, mono(planes(frame))
     if bad > good:

@@ -10,16 +10,16 @@ __all__ = ["Timeline"]
 
 # Browsers time a packet to the millisecond and players bear with 0.1 s (FFmpeg's min_hard_comp).
 JITTER = 0.1
-# Seconds; a clock that leaps further was set, or its number is damaged.
-MAX_PAUSE = 3600.0
+MAX_PAUSE = 3600.0  # a number that is larger is damaged
 
 
 class Timeline:
     """Of one track, whose frames come in order. begins: the time of the file's first picture or
-    sound, in seconds."""
+    sound, in seconds. most: a longer pause is none, the clock was set."""
 
-    def __init__(self, begins: float) -> None:
+    def __init__(self, begins: float, most: float = MAX_PAUSE) -> None:
         self._end = begins  # of what was placed last
+        self._most = most
         self._is_empty = True
         self._has_loss = False
         self.placed = 0.0  # seconds of sound, and of pauses that nobody lost
@@ -32,7 +32,7 @@ class Timeline:
         """A frame: when it is to be heard, None if nobody says, and how long it lasts. How many
         seconds of silence belong before it."""
         pause = 0.0 if time is None else time - self._end
-        if not JITTER <= pause <= MAX_PAUSE:
+        if not JITTER <= pause <= self._most:
             if time is not None and abs(pause) > JITTER:
                 self._end = time  # a clock that was set: it goes on from here
             pause = 0.0

@@ -83,6 +83,10 @@ def test_sound_that_begins_after_the_pictures(container: str, codec: str) -> Non
     assert loud(recorded(container, codec, [2], seconds_of_pictures=4)) == [4, 5]
 
 
+def test_a_broadcast_of_pieces_with_clocks_of_their_own_has_no_pauses() -> None:
+    assert loud(recorded("mpegts", "aac", [0, 400]))[:4] == [0, 1, 2, 3]
+
+
 def test_sound_alone_begins_at_once() -> None:
     assert loud(recorded("matroska", "pcm_s16le", [30])) == [0, 1]
 
