@@ -29,11 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Exit status. LookhearError."""
     try:
-        from lookhear.wyoming.bridge import RETRY, Bridge  # an extra
+        from lookhear.wyoming.bridge import RETRY, Bridge, parsed_uri  # an extra
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "wyoming":
             raise
         raise NotInstalled(f"lookhear wyoming: the package wyoming is missing: {NEEDED}") from None
+    parsed_uri(parsed.uri)  # before a server is started for it
     console = Console(stderr=True, highlight=False)
 
     def say(line: str) -> None:

@@ -67,19 +67,12 @@ class Bridge:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _listen(self, uri: str) -> tuple[asyncio.AbstractServer, str]:
-        try:
-            parts = urlsplit(uri)
-            port = parts.port
-        except ValueError:
-            raise _no_uri(uri) from None
-        if parts.scheme == "unix" and parts.path:
-            return await asyncio.start_unix_server(self._meet, parts.path, limit=MAX_LINE), uri
-        if parts.scheme != "tcp" or not parts.hostname:
-            raise _no_uri(uri)
-        port = PORT if port is None else port
-        server = await asyncio.start_server(self._meet, parts.hostname, port, limit=MAX_LINE)
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        return server, f"tcp://{host}:{server.sockets[0].getsockname()[1]}"
+        host, port = parsed_uri(uri)
+        if port is None:
+            return await asyncio.start_unix_server(self._meet, host, limit=MAX_LINE), uri
+        server = await asyncio.start_server(self._meet, host, port, limit=MAX_LINE)
+        shown = f"[{host}]" if ":" in host else host
+        return server, f"tcp://{shown}:{server.sockets[0].getsockname()[1]}"
 
     def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = Connection(self._client, self._model, reader, writer, self._log)
@@ -316,6 +309,20 @@ def info(models: list[Model]) -> Info:
         supports_transcript_streaming=True,
     )
     return Info(asr=[program])
+
+
+def parsed_uri(uri: str) -> tuple[str, int | None]:
+    """(host, port), or (path of a socket, None). UsageError."""
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError:
+        raise _no_uri(uri) from None
+    if parts.scheme == "unix" and parts.path:
+        return parts.path, None
+    if parts.scheme != "tcp" or not parts.hostname:
+        raise _no_uri(uri)
+    return parts.hostname, PORT if port is None else port
 
 
 def _no_uri(uri: str) -> UsageError:
