@@ -36,18 +36,11 @@ export class History {
     return this.entries.find((entry) => entry.id === id);
   }
 
-  // The entries for which an answer failed. Of a part the path stands in front of the reason; what
-  // is too long is the last question, `behind`, with the pictures in front of it: the server has
-  // left out everything else.
+  // The entry for which an answer failed: of a part the path stands in front of the reason. What is
+  // too long is the last question, `behind`, since the server has left out what was before it.
   blamed(error, behind) {
-    if (error?.code === "context_length_exceeded") {
-      const asked = this.entries.slice(0, this.entries.indexOf(behind) + 1);
-      const fresh = asked.slice(asked.findLastIndex(({ role }) => role === "assistant") + 1);
-      const isShown = ({ content }) => content.some(({ type }) => type === "input_image");
-      return fresh.filter((entry) => entry === behind || isShown(entry));
-    }
-    const id = /^([\w-]+)\.content\[/.exec(error?.message)?.[1];
-    return this.entries.filter((entry) => entry.id === id);
+    if (error?.code === "context_length_exceeded") return this.get(behind?.id);
+    return this.get(/^([\w-]+)\.content\[/.exec(error?.message)?.[1]);
   }
 
   remove(id) {

@@ -295,8 +295,7 @@ export class Session extends EventTarget {
       return;
     }
     this.connection.tries = 0;
-    const blamed = this.history.blamed(response.status_details?.error, this.behind);
-    blamed.forEach((entry) => this.takeBack(entry));
+    this.takeBack(this.history.blamed(response.status_details?.error, this.behind));
     for (const item of response.output) {
       const text = item.content.map((part) => part.text ?? "").join("");
       if (text) this.history.addAnswer(item.id, text, this.behind);
@@ -306,6 +305,7 @@ export class Session extends EventTarget {
 
   // What a model cannot take of a question would fail every later answer, too.
   takeBack(entry) {
+    if (entry?.role !== "user") return;
     this.history.remove(entry.id);
     this.connection.send({ type: "conversation.item.delete", item_id: entry.id });
   }

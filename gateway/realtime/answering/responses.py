@@ -312,16 +312,17 @@ class Responses:
         self._finish(response, ResponseStatus.FAILED, problem=problem)
 
     def _shorten(self, response: Response) -> bool:
-        """Leave out what was asked in vain, being too long; then the older half of what was said
-        before the present question (at first what the client does not want retained), and of the
-        frames; where nothing was answered yet, of the question, but for its pictures and its end.
-        False: there is nothing to leave out, or the client does not want it."""
+        """Leave out what was asked in vain, being too long, pictures last; then the older half of
+        what was said before the present question (at first what the client does not want retained),
+        and of the frames; where nothing was answered yet, of the question, but for its pictures and
+        its end. False: there is nothing to leave out, or the client does not want it."""
         if response.head.settings.truncation == "disabled" or not response.sees_all:
             return False
         items, frames = response.items, response.frames
         answers = [i for i, item in enumerate(items) if item.role == "assistant" and not item.call]
         asked = answers[-1] + 1 if answers else 0
-        gone = [item for item in items[asked:-1] if item.id in self._refused]
+        refused = [item for item in items[asked:-1] if item.id in self._refused]
+        gone = [item for item in refused if not item.media(hears=False)] or refused
         frames_gone: list[CameraFrame] = []
         if not gone:
             past = items[:asked] or [item for item in items[:-1] if not item.media(hears=False)]

@@ -66,6 +66,28 @@ async def test_it_is_said_why_a_picture_was_refused(page: Page) -> None:
     assert said == [f"The server refused this picture: {why}."] * 2
 
 
+async def test_of_what_is_too_long_only_the_question_is_taken_back(page: Page) -> None:
+    """The picture in front of it may fit, and an answer is nobody's to take back."""
+    left = await page.js("""(async () => {
+        const { Session } = await import("./session/session.js");
+        const session = new Session();
+        session.connection.send = () => {};
+        const fail = (id) => {
+            const error = { code: "context_length_exceeded", message: "messages: too long" };
+            session.take({ type: "response.created", response: { id } });
+            session.take({ type: "response.done",
+                response: { id, status: "failed", status_details: { error }, output: [] } });
+        };
+        session.history.ask("picture", [{ type: "input_image", image_url: "data:" }], false);
+        session.history.ask("question", [{ type: "input_text", text: "why" }], true);
+        fail("first");
+        session.history.addAnswer("answer", "Because.");
+        fail("second");
+        return session.history.items().map(({ id }) => id);
+    })()""")
+    assert left == ["picture", "answer"]
+
+
 async def test_why_a_connection_ended_is_a_sentence(page: Page) -> None:
     said = await page.js("""(async () => {
         const { closedProblem } = await import("./shared/problems.js");

@@ -370,6 +370,20 @@ def test_a_question_that_is_too_long_fails_no_later_one() -> None:
     assert len(talk.prompt()) == 4
 
 
+def test_a_picture_in_front_of_a_question_that_is_too_long_is_left_out_last() -> None:
+    talk = Talk()
+    talk.create(shown("a", id="seen"))
+    talk.say_text("too long")
+    talk.respond()
+    talk.break_off("context_length_exceeded")
+    talk.say_text("And now?")
+    talk.respond()
+    talk.break_off("context_length_exceeded")
+    assert talk.prompt() == [("user", "<a>", "And now?")]
+    talk.break_off("context_length_exceeded")
+    assert talk.prompt() == [("user", "And now?")]
+
+
 def test_what_was_asked_in_vain_is_kept_while_nothing_else_is_asked() -> None:
     talk = asked("too long")
     for _ in range(2):
