@@ -30,6 +30,8 @@ LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\
 # Seconds for the rest of a body that was refused: to close earlier would reset the connection, and
 # the reset may overtake the answer that says why.
 REST_SECONDS = 30.0
+# Seconds in which nothing of it comes.
+SILENT_SECONDS = 5.0
 # Seconds in which a client takes nothing of an answer, or not the end of the last one. asyncio
 # waits for ever.
 TAKE_SECONDS = 60.0
@@ -80,6 +82,7 @@ class WatchedProtocol(H11Protocol):
         self._place: Place | None = None
         self._stage = Stage.IDLE
         self._timer: asyncio.TimerHandle | None = None
+        self._rest_until = 0.0  # time of the loop
         self._bytes_came = False
         self._taking: asyncio.TimerHandle | None = None
         self._is_relayed = False
@@ -142,9 +145,12 @@ class WatchedProtocol(H11Protocol):
             self.cycle.transport = cast(asyncio.Transport, Answering(self.transport, self._close))
 
     def _close(self) -> None:
-        """The last answer is given. Where its body still comes, it is thrown away first."""
+        """The last answer is given. Where its body still comes, it is thrown away first; whoever
+        waits for the end of the answer need not wait for that."""
         if self.conn.their_state is not h11.SEND_BODY:
             self.transport.close()
+        elif self.transport.can_write_eof():
+            self.transport.write_eof()
 
     def _throw_away(self, data: bytes) -> None:
         try:
@@ -230,6 +236,7 @@ class WatchedProtocol(H11Protocol):
         elif theirs is h11.SEND_BODY and ours in ANSWERED:
             if self._stage is not Stage.REST:
                 self._enter(Stage.REST)
+            self._wait_for_rest()
         elif self._stage is not Stage.REQUEST:
             self._enter(Stage.REQUEST)
 
@@ -245,7 +252,12 @@ class WatchedProtocol(H11Protocol):
         if stage is Stage.HEAD:
             self._timer = self.loop.call_later(self._doors.head_seconds, self._head_is_late)
         elif stage is Stage.REST:
-            self._timer = self.loop.call_later(REST_SECONDS, self.transport.abort)
+            self._rest_until = self.loop.time() + REST_SECONDS
+
+    def _wait_for_rest(self) -> None:
+        self._stop_timer()
+        until = min(self._rest_until, self.loop.time() + SILENT_SECONDS)
+        self._timer = self.loop.call_at(until, self.transport.abort)
 
     def _head_is_late(self) -> None:
         self._doors.refused(HEAD_TIMEOUT)

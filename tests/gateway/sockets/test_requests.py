@@ -243,8 +243,11 @@ async def answers(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body"})
 
 
-async def test_a_body_that_nobody_reads_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "REST_SECONDS", 0.05)
+@pytest.mark.parametrize("limit", ["REST_SECONDS", "SILENT_SECONDS"])
+async def test_a_body_that_nobody_reads_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(requests, limit, 0.05)
     async with running(small(max_upload_bytes=1024)) as gateway, calling(gateway) as call:
         head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
         caller = await call(head + b"Content-Length: 9999\r\n\r\n{")
