@@ -50,6 +50,15 @@ def error_body(
     return {"error": {"message": message, "type": type, "param": param, "code": code}}
 
 
+# Paths of OpenAI's that have another one here.
+_SECRETS = "keys for browsers are made by POST /v1/realtime/client_secrets"
+_ELSEWHERE = {
+    "/v1/realtime/calls": "WebRTC is not spoken here, connect to the WebSocket /v1/realtime",
+    "/v1/realtime/sessions": _SECRETS,
+    "/v1/realtime/transcription_sessions": _SECRETS,
+}
+
+
 async def answer_api_error(_: Request, error: Exception) -> Response:
     """Answer what our own code refused."""
     assert isinstance(error, ApiError)
@@ -68,12 +77,24 @@ async def answer_http_exception(request: Request, error: Exception) -> Response:
     path = request.url.path
     got = f"{request.method} {path[:MAX_SHOWN]}{'…' if len(path) > MAX_SHOWN else ''}"
     if error.status_code == 404:
-        message, code = f"expected a path of this server, got {got}", "not_found"
+        message = f"expected a path of this server, got {got}{_instead(request)}"
+        code = "not_found"
     elif error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "another method")
         message, code = f"expected {allowed}, got {got}", "method_not_allowed"
     body = error_body(message, "invalid_request_error", code)
     return JSONResponse(body, error.status_code, error.headers)
+
+
+def _instead(request: Request) -> str:
+    """What was probably meant by a path that is none."""
+    path = request.url.path
+    if path in _ELSEWHERE:
+        return f"; {_ELSEWHERE[path]}"
+    # A base URL without its end, or with it twice.
+    meant = path[3:] if path.startswith("/v1/v1/") else f"/v1{path}"
+    is_there = any(getattr(route, "path", None) == meant for route in request.app.routes)
+    return f"; is it {meant}?" if is_there else ""
 
 
 async def answer_hung_up(_: Request, __: Exception) -> Response:

@@ -450,6 +450,25 @@ async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient)
         assert "x-request-id" in answer.headers and len(answer.content) < 400
 
 
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/chat/completions", "; is it /v1/chat/completions?"),
+        ("/v1/v1/chat/completions", "; is it /v1/chat/completions?"),
+        ("/audio/transcriptions", "; is it /v1/audio/transcriptions?"),
+        ("/v1/realtime/calls", "; WebRTC is not spoken here, connect to the WebSocket"),
+        ("/v1/realtime/sessions", "; keys for browsers are made by POST /v1/realtime/client_sec"),
+        ("/v1/nothing", ""),
+    ],
+)
+async def test_a_path_that_is_none_is_told_what_was_probably_meant(
+    http: httpx.AsyncClient, path: str, hint: str
+) -> None:
+    message = (await http.post(path)).json()["error"]["message"]
+    assert message.startswith(f"expected a path of this server, got POST {path}{hint}")
+    assert hint or message.endswith(path)
+
+
 async def test_a_socket_elsewhere_is_told_where_they_are(shared: Running) -> None:
     """Not 403, which looks as if a key were wrong."""
     for path in ("/realtime", "/v1/chat/completions"):
