@@ -132,7 +132,7 @@ class EngineConfig:
             ("role", self.role in ("", "encoder", "language"), "encoder, language or nothing"),
             ("workers", within(1, self.workers, 64), "1 to 64"),
             ("worker", within(1, self.worker, self.workers), f"1 to {self.workers}"),
-            ("threads", self.threads >= 0, "0 or more"),
+            ("threads", within(0, self.threads, 1024), "0 to 1024"),  # torch breaks at many more
             ("max_live_turns", self.max_live_turns >= 0, "0 or more"),
             ("max_rows", self.max_rows >= 0, "0 or more"),
             ("alternatives", within(0, self.alternatives, 64), "0 to 64"),

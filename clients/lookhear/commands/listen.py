@@ -17,6 +17,7 @@ from lookhear.errors import SourceError, UsageError
 from lookhear.sources.audio import read_source
 from lookhear.sources.level_meter import LevelMeter
 from lookhear.sources.microphone import Microphone, input_devices, require_microphone
+from lookhear.sources.pcm import HIGHEST_RATE, LOWEST_RATE
 from lookhear.sources.pcm_stream import read_stream
 from lookhear.sources.standard_input import read_blocks
 from lookhear.terminal.status_line import StatusLine
@@ -69,6 +70,9 @@ def run(parsed: argparse.Namespace) -> int:
         for number, name, default in devices:
             print(f"{'*' if default else ' '} {number:3}  {name}")
         return 0
+    if parsed.rate is not None and not LOWEST_RATE <= parsed.rate <= HIGHEST_RATE:
+        expected = f"{LOWEST_RATE} to {HIGHEST_RATE} Hz"
+        raise UsageError(f"listen --rate: expected {expected}, got {parsed.rate}")
     piped = parsed.stdin or parsed.source == "-"
     device = parsed.device
     device = int(device) if device is not None and device.isdecimal() else device

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from lookhear.errors import SourceError
 
 RATE = 24_000  # samples per second on the wire
+LOWEST_RATE, HIGHEST_RATE = 4_000, 384_000  # of a source
 SAMPLE_BYTES = 2
 WIDTHS = (1, 2, 3, 4)  # bytes of a sample of whole numbers; one byte is unsigned, more are signed
 CANCELLED = 0.01  # of the power of two channels, in their mean: -20 dB
@@ -47,8 +48,9 @@ class PcmConverter:
     """Streaming converter: mono float or 16-bit PCM at `rate` -> 16-bit PCM at 24 kHz."""
 
     def __init__(self, rate: int) -> None:
-        if not 4_000 <= rate <= 384_000:
-            raise SourceError(f"sample rate: expected 4000 to 384000 Hz, got {rate}")
+        if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+            expected = f"{LOWEST_RATE} to {HIGHEST_RATE} Hz"
+            raise SourceError(f"sample rate: expected {expected}, got {rate}")
         self._resampler = (
             None if rate == RATE else soxr.ResampleStream(rate, RATE, 1, dtype="float32")
         )

@@ -234,6 +234,7 @@ class Typed:
     ("options", "status", "words"),
     [
         (["-"], 2, "expected sound through a pipe, as `ffmpeg"),
+        (["--rate", "0"], 2, "--rate: expected 4000 to 384000 Hz, got 0"),
         (["--out", "talk.doc"], 2, ".srt, .vtt or .txt, got talk.doc"),
         (["--out", "/no/such/folder/talk.srt"], 1, "cannot write /no/such/folder/talk.srt"),
     ],

@@ -357,6 +357,13 @@ def test_encoders_are_for_all_models_or_for_one() -> None:
         assert expected in str(told.value)
 
 
+def test_more_threads_than_torch_bears_are_refused() -> None:
+    """With 100,000 it ends its process by a signal."""
+    assert engine_configs(given(["--threads", "1024"]))[0].threads == 1024
+    with pytest.raises(ConfigError, match="threads: expected 0 to 1024, got 1025"):
+        engine_configs(given(["--threads", "1025"]))
+
+
 def test_options_of_media_reach_the_configuration(tmp_path: Path) -> None:
     options = given(
         ["--allow-network", "10.1.0.0/16", "--allow-network", "::1", "--media-folder",
