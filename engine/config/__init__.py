@@ -134,7 +134,7 @@ class EngineConfig:
             ("worker", within(1, self.worker, self.workers), f"1 to {self.workers}"),
             ("threads", within(0, self.threads, 1024), "0 to 1024"),  # torch breaks at many more
             ("max_live_turns", self.max_live_turns >= 0, "0 or more"),
-            ("max_rows", self.max_rows >= 0, "0 or more"),
+            ("max_rows", within(0, self.max_rows, 4096), "0 to 4096"),
             ("alternatives", within(0, self.alternatives, 64), "0 to 64"),
             ("held_words", within(0, self.held_words, 8), "0 to 8"),
             ("token_budget", budget == 0 or budget >= 16, "0, or at least 16"),

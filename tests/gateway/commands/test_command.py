@@ -357,11 +357,12 @@ def test_encoders_are_for_all_models_or_for_one() -> None:
         assert expected in str(told.value)
 
 
-def test_more_threads_than_torch_bears_are_refused() -> None:
-    """With 100,000 it ends its process by a signal."""
-    assert engine_configs(given(["--threads", "1024"]))[0].threads == 1024
-    with pytest.raises(ConfigError, match="threads: expected 0 to 1024, got 1025"):
-        engine_configs(given(["--threads", "1025"]))
+@pytest.mark.parametrize(("option", "most"), [("threads", 1024), ("max-rows", 4096)])
+def test_numbers_that_no_machine_bears_are_refused(option: str, most: int) -> None:
+    """With 100,000 threads torch ends its process by a signal, a billion rows fill the memory."""
+    assert engine_configs(given([f"--{option}", str(most)]))
+    with pytest.raises(ConfigError, match=f"expected 0 to {most}, got {most + 1}"):
+        engine_configs(given([f"--{option}", str(most + 1)]))
 
 
 def test_options_of_media_reach_the_configuration(tmp_path: Path) -> None:
