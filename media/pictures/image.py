@@ -31,6 +31,8 @@ Color = tuple[int, int, int]
 EXPECTED = "expected a JPEG, PNG, WebP or GIF image"
 WHITE: Color = (255, 255, 255)
 MAX_PIXELS = 1 << 26  # 8192 x 8192: 200 MB as RGB
+# No model takes a thread. In a conversation it would make all later questions fail as well.
+MAX_RATIO = 200
 # A progressive JPEG may repaint all its pixels in every one of thousands of tiny scans.
 MAX_JPEG_SCANS = 64
 START_OF_SCAN = b"\xff\xda"
@@ -97,7 +99,7 @@ class ImageMediaIO(MediaIO[Image]):
         return MediaWithBytes(self.decode(data), data)
 
     def decode(self, data: bytes) -> Image:
-        """Raises MediaError: "empty", "not_image", "too_large", "truncated"."""
+        """Raises MediaError: "empty", "not_image", "too_large", "unsupported", "truncated"."""
         if not data:
             raise MediaError("empty", f"{EXPECTED}; got 0 bytes")
         name, _ = describe(data[:512])
@@ -129,6 +131,12 @@ class ImageMediaIO(MediaIO[Image]):
         width, height = size
         if width * height > self.max_pixels:
             raise MediaError("too_large", f"{self.expected_size()}; got {width} x {height}")
+        if max(size) > MAX_RATIO * min(size):
+            raise MediaError(
+                "unsupported",
+                f"expected an image whose sides differ at most {MAX_RATIO} times; "
+                f"got {width} x {height}",
+            )
 
     def expected_size(self) -> str:
         return f"expected an image of at most {self.max_pixels} pixels"

@@ -203,6 +203,15 @@ def test_limits_are_exact(tmp_path: Path) -> None:
         ImageMediaIO(max_bytes=10).load_file(path)
 
 
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "GIF"])
+def test_a_thread_is_no_picture(format: str) -> None:
+    """Any model refuses one, in a conversation at every question that follows."""
+    assert load(stored(np.zeros((10, 2000, 3), np.uint8), format)).pixels.shape == (10, 2000, 3)
+    for shape in ((10, 2001, 3), (2001, 10, 3)):
+        error = error_of(stored(np.zeros(shape, np.uint8), format))
+        assert error.reason == "unsupported" and "differ at most 200 times" in str(error)
+
+
 def test_a_jpeg_of_thousands_of_scans_is_refused() -> None:
     data = stored(scene(), "JPEG", progressive=True)
     assert load(data).pixels.shape == (32, 48, 3)
@@ -281,6 +290,6 @@ def test_damage_gives_pixels_or_a_media_error(format: str, data: st.DataObject) 
     try:
         pixels = load(bytes(damaged), max_pixels=1 << 20).pixels
     except MediaError as error:
-        assert error.reason in ("not_image", "truncated", "too_large")
+        assert error.reason in ("not_image", "truncated", "too_large", "unsupported")
     else:
         assert pixels.ndim == 3 and pixels.shape[2] == 3
