@@ -9,6 +9,7 @@ import { ReplayBuffer, Sent, base64 } from "./replay.js";
 import { Turns } from "./turns.js";
 
 const TRANSCRIPTION = "conversation.item.input_audio_transcription.";
+const OVER = new Set(["session_idle", "session_expired"]); // who wants one begins another
 const ENGINE_LOST = new Set(["engine_died", "engine_unavailable"]);
 const BUSY_SOCKET = 2_000_000; // bytes waiting: the camera's frames are left out then
 
@@ -327,7 +328,7 @@ export class Session extends EventTarget {
       const wasNew = !this.history.get(cause).acked;
       this.history.remove(cause);
       if (wasNew) this.say("refused", { id: cause, error });
-    } else if (error.type !== "server_error") {
+    } else if (error.type !== "server_error" && !OVER.has(error.code)) {
       this.say("trouble", { error }); // after a server error comes a close, which tells more
     }
     this.changed();

@@ -44,6 +44,8 @@ export function closedProblem(code, reason, problem) {
   if (problem?.code === "too_many_sessions")
     return "The server has as many sessions as it takes at once.";
   if (problem?.code === "going_away") return "The server is shutting down.";
+  if (problem?.code === "session_expired") return "The session has lasted as long as one may.";
+  if (problem?.code === "session_idle") return "Nothing was said in the session for too long.";
   if (problem) return sentence(problem.message);
   if (code === 1013) return "The server is busy.";
   if (code === 1001) return "The server closed the session.";

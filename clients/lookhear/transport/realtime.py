@@ -27,7 +27,7 @@ RETRIED_CLOSE_CODES = frozenset({1001, 1005, 1006, 1011, 1012, 1013, 1015})
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 LONGEST_RETRY_AFTER = 60.0  # seconds: whatever a server says, it is asked again after this
 # Errors after which the server closes by itself; the close code says whether to come back.
-ERRORS_BEFORE_CLOSE = frozenset({"server_error", "session_expired"})
+ERRORS_BEFORE_CLOSE = frozenset({"server_error", "session_expired", "session_idle"})
 
 
 def open_realtime(server: Server, query: Mapping[str, str]) -> connect:

@@ -92,8 +92,8 @@ async def test_why_a_connection_ended_is_a_sentence(page: Page) -> None:
     said = await page.js("""(async () => {
         const { closedProblem } = await import("./shared/problems.js");
         const away = { code: "going_away", message: "the server is shutting down; connect again" };
-        const late = { code: "session_expired", message: "the session is over" };
-        const whole = { code: "session_idle", message: "Nothing was said." };
+        const late = { code: "timeout", message: "the session is over" };
+        const whole = { code: "idle", message: "Nothing was said." };
         return [away, late, whole].map((problem) => closedProblem(1001, "", problem));
     })()""")
     assert said == ["The server is shutting down.", "The session is over.", "Nothing was said."]

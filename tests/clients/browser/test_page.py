@@ -316,6 +316,21 @@ async def test_devices_that_are_not_given(page: Page, name: str, words: str) -> 
     assert words in await page.text("#notice")
 
 
+async def test_a_session_in_which_nothing_is_said_ends_without_a_word(browser: Browser) -> None:
+    config = GatewayConfig(port=0, idle_seconds=0.3)
+    async with (
+        running(config, FakeEngine(sees=True)) as gateway,
+        clean_page(browser, gateway.http, TALKING) as page,
+    ):
+        await page.js("document.querySelector('#events').open = true")
+        for count in (1, 2):
+            await ask(page, "what is new")
+            await page.until(f"{ANSWERS} == {count}")
+            told = "[...document.querySelectorAll('#event-list summary')].map((e) => e.innerText)"
+            await page.until(f"{told}.filter((text) => /error/.test(text)).length == {count}")
+            assert await page.js("document.querySelector('#notice').hidden")
+
+
 async def test_a_server_that_only_hears(browser: Browser, photo: Path) -> None:
     async with running() as gateway, browser.page(gateway.http) as page:
         await page.until("!document.querySelector('#toggle').disabled")

@@ -196,6 +196,17 @@ async def test_a_failing_server_is_sought_again_and_then_quoted() -> None:
             await heard(server, speech(*TURNS))
 
 
+@pytest.mark.parametrize("code", ["session_idle", "session_expired"])
+async def test_a_session_whose_time_is_over_is_begun_anew(code: str) -> None:
+    """Of a pipe in which nothing came for a quarter of an hour, say."""
+    error = {"type": "invalid_request_error", "message": "it is over", "code": code}
+    async with CountingServer([Drop(4, code=1001, error=error)]).running() as server:
+        events = await heard(server, speech(*TURNS))
+    assert words(events) == said(*TURNS)
+    (reconnecting,) = [e for e in events if isinstance(e, Reconnecting)]
+    assert reconnecting.reason == "closed with 1001: it is over"
+
+
 async def test_a_server_that_loads_its_model_is_waited_for() -> None:
     """For more tries than a lost one, and in words that say what it does."""
     error = {"type": "server_error", "message": "the model loads", "code": "engine_not_ready"}
