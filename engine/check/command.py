@@ -237,9 +237,12 @@ def _recording(path: Path) -> NDArray[np.float32]:
     if not path.is_file():
         raise CheckpointError(f"--audio: expected a recording, got {path}, which is no file")
     try:
-        sound, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    except soundfile.LibsndfileError as error:
-        raise CheckpointError(f"{path}: expected a recording, got {error}") from error
+        with path.open("rb") as file:  # whose name need not be text
+            sound, rate = soundfile.read(file, dtype="float32", always_2d=True)
+    except (OSError, soundfile.LibsndfileError) as error:
+        reason = getattr(error, "error_string", error)
+        expected = "expected a recording as wav, flac, mp3 or ogg"
+        raise CheckpointError(f"{path}: {expected}, which can be read: {reason}") from error
     samples = np.ascontiguousarray(soxr.resample(sound.mean(axis=1), rate, SAMPLE_RATE), np.float32)
     if len(samples) < UPDATE_SECONDS * SAMPLE_RATE:
         raise CheckpointError(f"{path}: expected at least {UPDATE_SECONDS:g} s of sound")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -233,11 +234,14 @@ def test_exit_status(
     weights["model.encoder.conv1.weight"][0] = torch.nan
     save_file(weights, broken / "model.safetensors")
     (tmp_path / "text.wav").write_text(json.dumps({}))
+    odd = tmp_path / os.fsdecode(b"no text \xff.wav")
+    odd.write_bytes(sound.read_bytes())
     capsys.readouterr()
     for argv, message in (
         ([str(broken), *usual], "expected finite numbers"),
         (["no/such", *usual[2:], "--audio", str(tmp_path / "text.wav")], "expected a recording"),
         (["no/such", *usual[2:], "--audio", str(tmp_path / "no.wav")], "no.wav, which is no file"),
+        (["no/such", *usual[2:], "--audio", str(odd)], "model: expected"),
         ([str(whisper), *usual, "--device", "cuda:9"], "expected a CUDA device"),
     ):
         assert check(argv) == 2
