@@ -241,7 +241,7 @@ def test_exit_status(
         ([str(broken), *usual], "expected finite numbers"),
         (["no/such", *usual[2:], "--audio", str(tmp_path / "text.wav")], "expected a recording"),
         (["no/such", *usual[2:], "--audio", str(tmp_path / "no.wav")], "no.wav, which is no file"),
-        (["no/such", *usual[2:], "--audio", str(odd)], "model: expected"),
+        (["nothing", *usual[2:], "--audio", str(odd)], "model: expected"),
         ([str(whisper), *usual, "--device", "cuda:9"], "expected a CUDA device"),
     ):
         assert check(argv) == 2
