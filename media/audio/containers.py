@@ -40,13 +40,15 @@ DEMUXERS = "aac,ac3,aiff,amr,asf,au,avi,caf,eac3,flac,flv,matroska,mp3,mpeg,mpeg
 DECLARING = ("mov", "matroska", "flac")
 # Those that say of each packet when it is to be heard. Broadcasts put pieces with other clocks in a
 # row: there FFmpeg takes leaps of more than 10 s for that.
-TIMING = {"mov": MAX_PAUSE, "matroska": MAX_PAUSE, "flv": MAX_PAUSE, "asf": MAX_PAUSE}
+TIMING = dict.fromkeys(("mov", "matroska", "ogg", "flv", "asf"), MAX_PAUSE)
 TIMING |= {"mpegts": 10.0, "mpeg": 10.0}
 
 PLAIN = (1, 3, 0xFFFE)  # a WAV's tags for samples as they are
 
-OGG_PAGE = re.compile(rb"OggS\0(.)", re.DOTALL)  # and its flags
+OGG_PAGE = re.compile(rb"OggS\0(.)(.{8}).{12}(.)", re.DOTALL)  # flags, where it ends, its segments
+OGG_HEAD = 27  # bytes
 FIRST_PAGE = 2
+OPUS_PACKET = 5760  # the most samples that a packet can have; it is one segment or more
 
 SNDFILE_MAGIC = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"FORM", b"caff")
 
@@ -73,7 +75,8 @@ def open_audio(file: BinaryIO) -> Iterator[AudioSource]:
     if not head:
         raise MediaError("empty", "expected an audio file; got 0 bytes")
     file.seek(0)
-    if head.startswith(SNDFILE_MAGIC) and not (head.startswith(b"OggS") and is_chained(file)):
+    is_ogg = head.startswith(b"OggS")
+    if head.startswith(SNDFILE_MAGIC) and (not is_ogg or is_one_piece(file, head)):
         declared_s = wav_seconds(file)
         try:
             sound = soundfile.SoundFile(file)
@@ -233,19 +236,23 @@ def mono(channels: Samples) -> Samples:
     return np.ascontiguousarray(mixed, dtype=np.float32)
 
 
-def is_chained(file: BinaryIO) -> bool:
-    """Whether an Ogg file is several in a row, as recorders of stations write it: libsndfile hears
-    the first only. Leaves the file at 0."""
-    has_begun = found = False
-    rest = b""
-    while not found and (block := file.read(1 << 20)):
+def is_one_piece(file: BinaryIO, head: bytes) -> bool:
+    """Whether an Ogg file is neither several in a row, as recorders of stations write it, nor Opus
+    with pauses, as recorders of calls do: libsndfile hears the first one only, and leaves pauses
+    out. Leaves the file at 0."""
+    is_opus = b"OpusHead" in head
+    has_begun, is_one = False, True
+    end, rest = 0, b""
+    while is_one and (block := file.read(1 << 20)):
         for page in OGG_PAGE.finditer(rest + block):
             begins = bool(page[1][0] & FIRST_PAGE)  # of several tracks in one file, all at once
-            found = found or (begins and has_begun)
-            has_begun = has_begun or not begins
-        rest = block[-5:]
+            position = int.from_bytes(page[2], "little", signed=True)  # -1: no packet ends in it
+            pauses = is_opus and 0 < end < position - page[3][0] * OPUS_PACKET
+            is_one = is_one and not (pauses or (begins and has_begun))
+            has_begun, end = has_begun or not begins, max(end, position)
+        rest = (rest + block)[1 - OGG_HEAD :]
     file.seek(0)
-    return found
+    return is_one
 
 
 def wav_seconds(file: BinaryIO) -> float | None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from av.stream import Disposition
 
+from lookhear.media.audio.containers import is_one_piece
 from lookhear.media.audio.decode import MediaError, decode_audio
 from lookhear.media.audio.timeline import JITTER, MAX_PAUSE, Timeline
 
@@ -66,6 +67,7 @@ def loud(data: bytes) -> list[int]:
 
 
 MADE = [("mp4", "aac"), ("webm", "libopus"), ("matroska", "pcm_s16le"), ("mpegts", "aac")]
+A_PAGE_EACH = {"page_duration": "1"}  # for a packet, as recorders of calls write Ogg
 
 
 @pytest.mark.parametrize(("container", "codec"), MADE)
@@ -85,6 +87,16 @@ def test_sound_that_begins_after_the_pictures(container: str, codec: str) -> Non
 
 def test_a_broadcast_of_pieces_with_clocks_of_their_own_has_no_pauses() -> None:
     assert loud(recorded("mpegts", "aac", [0, 400]))[:4] == [0, 1, 2, 3]
+
+
+def test_a_pause_in_ogg() -> None:
+    data = recorded("ogg", "libopus", [0, 4], options=A_PAGE_EACH)
+    assert loud(data)[:3] == [0, 1, 8]
+    with io.BytesIO(data) as file:
+        assert not is_one_piece(file, data[:512]) and file.tell() == 0
+    data = recorded("ogg", "libopus", [0, 1, 2], options=A_PAGE_EACH)
+    assert is_one_piece(io.BytesIO(data), data[:512])
+    assert loud(data)[:5] == [0, 1, 2, 3, 4]
 
 
 def test_sound_alone_begins_at_once() -> None:
