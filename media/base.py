@@ -100,7 +100,7 @@ class MediaIO(ABC, Generic[T]):
             raw = base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
         except (binascii.Error, ValueError) as error:
             got = f"{len(data)} characters that are not base64 ({error})"
-            message = f"expected {media_type} as base64; got {got}"
+            message = f"expected {media_type or 'a file'} as base64; got {got}"
             raise MediaError("bad_base64", message) from error
         return self.load_bytes(raw)
 

@@ -78,6 +78,11 @@ def test_bad_base64(data: str) -> None:
     assert f"; got {len(data)} characters that are not base64 (" in str(caught.value)
 
 
+def test_bad_base64_of_who_names_no_type() -> None:
+    with pytest.raises(MediaError, match="^expected a file as base64; got 3 characters"):
+        AudioMediaIO().load_base64("", "%%%")
+
+
 def test_limits_apply(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
     path.write_bytes(wav())
