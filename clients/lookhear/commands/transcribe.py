@@ -175,6 +175,9 @@ def _whole(parsed: argparse.Namespace) -> int:
             except (InvalidRequest, SourceError) as error:
                 if isinstance(error, InvalidRequest) and error.param in ("file", "url"):
                     error = error.about(_name(file))
+                if isinstance(error, InvalidRequest) and error.code == "file_too_large":
+                    hint = "its sound alone is smaller: ffmpeg -i FILE -vn -b:a 48k sound.ogg"
+                    error = InvalidRequest(f"{error.message}; {hint}", error.code, error.param)
                 if count == 1:
                     raise error from None
                 failed += 1

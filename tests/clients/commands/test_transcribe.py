@@ -20,7 +20,8 @@ from lookhear.commands import main as cli
 
 
 class FileServer(ThreadingHTTPServer):
-    """Transcribes `x` as `said x`; it cannot read files that begin with a question mark."""
+    """Transcribes `x` as `said x`; it cannot read files that begin with a question mark, and
+    takes those for too large that begin with an exclamation mark."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -53,6 +54,9 @@ class _Handler(BaseHTTPRequestHandler):
             message = "file: expected audio, got none"
             error = {"type": "invalid_request_error", "message": message, "param": "file"}
             self.reply(400, json.dumps({"error": error}))
+        elif said.startswith("!"):
+            error = {"message": "file: too large", "param": "file", "code": "file_too_large"}
+            self.reply(413, json.dumps({"error": error | {"type": "invalid_request_error"}}))
         elif form == "diarized_json":
             parts = [{"speaker": who, "text": f" {said}{who}"} for who in "AB"]
             self.reply(200, json.dumps({"text": said, "segments": parts}))
@@ -118,6 +122,16 @@ def test_what_cannot_be_played_is_told_before_a_server_is_asked(
     said = capsys.readouterr().err
     assert "talk.m4a: expected wav, flac, mp3 or ogg" in said and "got video/mp4" in said
     assert "without --live" in said
+
+
+def test_of_what_is_too_large_the_sound_may_do(
+    server: FileServer, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("film.mp4").write_text("!")
+    for more in ([], ["a.wav"]):
+        assert transcribe(server, "film.mp4", *more) == 1
+        said = capsys.readouterr().err
+        assert "lookhear: film.mp4: too large; its sound alone is smaller: ffmpeg -i" in said
 
 
 EAR = {"id": "ear", "abilities": ["transcribe"], "toy": True}
