@@ -31,6 +31,7 @@ let source = null; // "microphone", "file", or null
 let attempt = null; // at hearing it: what belongs to an earlier one may still be opened, or end
 let reading = null; // the recording that is heard next, unless something else is chosen meanwhile
 let played = null; // {name, turns} of the one that is heard to its end, and how many there were before
+let wasLost = false; // the connection, so that the server may have been started with other models
 const frames = new Map(); // thumbnails of sent frames, by timestamp
 const session = new Session();
 keepEnd($("transcript"), $("hint"));
@@ -79,6 +80,7 @@ const samples = new Samples({
 });
 const chooser = new Chooser(session, composer, () => {
   samples.offer(chooser.chosen);
+  if (source && !session.settings.speech) end();
   showState();
 });
 const preferences = new Preferences(session, () => {
@@ -137,6 +139,8 @@ function showExports() {
 session.addEventListener("state", showState);
 session.addEventListener("ready", ({ detail }) => {
   latency.configure(detail.session);
+  if (wasLost) chooser.look();
+  wasLost = false;
   endNotice("connection");
   $("key-form").hidden = true;
 });
@@ -154,7 +158,11 @@ session.addEventListener("event", ({ detail: { message, at } }) => {
     for (const time of [...frames.keys()]) if (time <= message.timestamp_ms) frames.delete(time);
   } else chat.take(message);
 });
+session.addEventListener("unserved", async ({ detail }) => {
+  if (!(await chooser.look())) session.connection.fail(detail.error.message);
+});
 session.addEventListener("lost", ({ detail: { why, pause } }) => {
+  wasLost = true;
   const seconds = Math.max(1, Math.round(pause / 1000));
   const kept = source ? " What is said meanwhile is kept." : "";
   showNotice(`${why} Trying again in ${seconds} s.${kept}`, "connection");

@@ -42,6 +42,25 @@ export class Chooser {
     }
     showNotice("");
     $("key-form").hidden = true;
+    this.show();
+  }
+
+  // A server that was started again may serve other models. -> whether it does
+  async look() {
+    const before = this.cards;
+    let cards = before;
+    try {
+      cards = await servedModels(this.session.settings.key, () => {});
+    } catch (error) {
+      if (!(error instanceof KeyWanted)) throw error; // the connection asks for it
+    }
+    if (names(cards) === names(before) || this.cards !== before) return false;
+    this.cards = cards;
+    this.show();
+    return true;
+  }
+
+  show() {
     const speech = list("speech-model", able(this.cards, "transcribe"));
     // The first that sees, if any does.
     const answering = able(this.cards, "chat");
@@ -101,9 +120,13 @@ function about(use, card) {
   $(`${use}-name`).textContent = words.join(", ");
 }
 
-// -> the first of them
+const names = (cards) => cards.map(({ id, abilities }) => `${id}: ${abilities}`).join();
+
+// What was chosen stays so, if it is still there. -> the first of them
 function list(id, cards) {
+  const before = $(id).value;
   $(id).replaceChildren(...cards.map((card) => new Option(card.id, card.id)));
+  if (cards.some((card) => card.id === before)) $(id).value = before;
   $(`${id}-label`).hidden = cards.length < 2;
   return cards[0];
 }

@@ -15,8 +15,8 @@ const BUSY_SOCKET = 2_000_000; // bytes waiting: the camera's frames are left ou
 
 // Emits: state; event {message, at} for every event of the server, `at` on the page's clock where
 // it has a time; ready {session}; lost {why, pause}; unheard {items}, unanswered {answer}: they
-// will be heard and answered again; refused {id, error}: a question; cameraRefused, trouble
-// {error}; overflow: speech was lost; failed {why, key}.
+// will be heard and answered again; refused {id, error}: a question; unserved {error}: what it is
+// set to; cameraRefused, trouble {error}; overflow: speech was lost; failed {why, key}.
 export class Session extends EventTarget {
   constructor() {
     super();
@@ -101,7 +101,9 @@ export class Session extends EventTarget {
       this.connection.close();
       this.ready = false;
     }
-    if (this.ready) this.sendSettings();
+    if (!this.settings.chat) this.owed = false; // nobody is there who could answer
+    // What was asked for at its beginning may have been refused.
+    if (this.connection.state === "open") this.sendSettings();
     else if (this.isWanted) this.connect();
   }
 
@@ -318,7 +320,7 @@ export class Session extends EventTarget {
     else if (cause === "settings" && error.code === "invalid_words") {
       this.wordTimes = false;
       this.sendSettings();
-    } else if (cause === "settings") this.connection.fail(error.message);
+    } else if (cause === "settings") this.say("unserved", { error });
     else if (cause === "respond") {
       this.requested = false; // busy: it is asked for again once the other answer is there
       if (error.code === "conversation_already_has_active_response") return;
@@ -363,7 +365,7 @@ export class Session extends EventTarget {
   restore() {
     this.ready = true;
     this.hearFrom(this.base); // the oldest may have had to go
-    for (const item of this.history.items()) this.sendItem(item);
+    if (this.settings.chat) for (const item of this.history.items()) this.sendItem(item);
     for (const event of this.frames.again()) this.connection.send(event);
     this.respond();
     this.flush();

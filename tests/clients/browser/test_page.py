@@ -316,6 +316,30 @@ async def test_devices_that_are_not_given(page: Page, name: str, words: str) -> 
     assert words in await page.text("#notice")
 
 
+async def test_a_server_that_is_started_again_with_other_models(browser: Browser) -> None:
+    """Of one that hears and answers one that only hears is left, and then one that only answers."""
+    heard = "document.querySelectorAll('.turn .committed').length"
+    async with running(engine=FakeEngine(sees=True)) as gateway, browser.page(gateway.http) as page:
+        await page.until(TALKING)
+        await ask(page, "what is new")
+        await page.until(f"{ANSWERS} == 1")
+        await page.click("#toggle")
+        await page.until(f"{heard} > 0")
+        await gateway.stop()
+        async with running(port=gateway.port) as again:
+            await page.until("document.querySelector('#talking').hidden")
+            await page.until("document.querySelector('#state').dataset.state == 'listening'")
+            assert await page.js("document.querySelector('#notice').hidden")
+            await again.stop()
+        engine = FakeEngine(sees=True)
+        engine.models = [VISION]
+        async with running(engine=engine, port=gateway.port):
+            await page.until("!document.querySelector('#talking').hidden")
+            await page.until(f"{IDLE} && document.querySelector('#toggle').disabled")
+            await ask(page, "and now")
+            await page.until(f"{ANSWERS} == 2")
+
+
 async def test_a_session_in_which_nothing_is_said_ends_without_a_word(browser: Browser) -> None:
     config = GatewayConfig(port=0, idle_seconds=0.3)
     async with (
