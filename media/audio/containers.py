@@ -162,7 +162,8 @@ def preference(stream: Any) -> tuple[bool, bool]:
 
 def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:
     most = TIMING.get(container.format.name.split(",")[0])
-    timeline = Timeline((container.start_time or 0) / av.time_base, most or 0.0)
+    begins = container.start_time
+    timeline = Timeline(None if begins is None else begins / av.time_base, most or 0.0)
     good = bad = 0
     for packet in demux(container, stream):
         try:

@@ -15,9 +15,10 @@ MAX_PAUSE = 3600.0  # a number that is larger is damaged
 
 class Timeline:
     """Of one track, whose frames come in order. begins: the time of the file's first picture or
-    sound, in seconds. most: a longer pause is none, the clock was set."""
+    sound, in seconds; None: nobody says, so that of the first frame. most: a longer pause is none,
+    the clock was set."""
 
-    def __init__(self, begins: float, most: float = MAX_PAUSE) -> None:
+    def __init__(self, begins: float | None, most: float = MAX_PAUSE) -> None:
         self._end = begins  # of what was placed last
         self._most = most
         self._is_empty = True
@@ -31,6 +32,8 @@ class Timeline:
     def place(self, time: float | None, seconds: float) -> float:
         """A frame: when it is to be heard, None if nobody says, and how long it lasts. How many
         seconds of silence belong before it."""
+        if self._end is None:
+            self._end = time or 0.0
         pause = 0.0 if time is None else time - self._end
         if not JITTER <= pause <= self._most:
             if time is not None and abs(pause) > JITTER:

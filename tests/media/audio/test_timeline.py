@@ -161,6 +161,11 @@ def test_what_was_lost_does_not_count_as_placed() -> None:
     assert timeline.placed == 5.0
 
 
+def test_where_nobody_says_when_a_file_begins_its_sound_does() -> None:
+    timeline = Timeline(begins=None)
+    assert [timeline.place(time, 1.0) for time in (700.0, 701.0, 704.0)] == [0.0, 0.0, 2.0]
+
+
 def test_frames_without_a_time_follow_the_last() -> None:
     timeline = Timeline(begins=5.0)
     assert [timeline.place(None, 1.0) for _ in range(3)] == [0.0] * 3
