@@ -253,12 +253,19 @@ def test_wrong_usage(
     assert said.count("\n") == 1 and words in said
 
 
+@pytest.mark.parametrize(
+    ("begins", "kind"), [(b"OggS", "ogg"), (b"FORM", "aiff"), (b".snd", "basic"), (b"#!AMR", "amr")]
+)
 def test_a_pipe_with_something_else(
-    counting: CountingServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    counting: CountingServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    begins: bytes,
+    kind: str,
 ) -> None:
-    with piped(monkeypatch, b"OggS" + bytes(100)):
+    with piped(monkeypatch, begins + bytes(100)):
         assert cli.main(["listen", "-", "--server", counting.url]) == 1
-    assert "expected WAV or bare 16-bit PCM, got audio/ogg" in capsys.readouterr().err
+    assert f"expected WAV or bare 16-bit PCM, got audio/{kind}" in capsys.readouterr().err
 
 
 def test_a_pipe_with_nothing(
