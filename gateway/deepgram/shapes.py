@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +14,9 @@ from lookhear.engine.messages import ModelCard, Word
 Json = dict[str, Any]
 
 _EDGES = ".,;:!?¡¿\"'()[]{}…-–—«»„“”‚‘’"  # of a word; not part of what was said
+HYPHENS = "-‐‑"
+JOINERS = f"{HYPHENS}'’._@/:,"  # within a word, a part of which may be known before the rest
+GOES_ON = re.compile(rf"[{JOINERS}]+[^\W_]")
 MOST_IN_HEADER = 1000  # characters
 # Words for what went wrong, by the status of the answer.
 _CODES = {400: "Bad Request", 401: "INVALID_AUTH", 403: "FORBIDDEN", 404: "NOT_FOUND"} | {
@@ -58,8 +63,44 @@ def words(said: Sequence[Word], start: float) -> list[Json]:
     return told
 
 
+def letters(parts: Iterable[str]) -> int:
+    """Letters and digits of them all: where a sign stands is told in different ways."""
+    return sum(char.isalnum() for part in parts for char in part)
+
+
+def whole(said: Sequence[Word], text: str) -> list[Word]:
+    """One for each word of the text, as far as they are known: to Whisper "cold-hearted" is two, of
+    which the second begins with the sign."""
+    told, first = list[Word](), 0
+    for written in text.split():
+        size, last, count = letters([written]), first, 0
+        while last < len(said) and count < size:
+            count += letters([said[last].word])
+            last += 1
+        parts = said[first:last]
+        told += _joined(parts) if count == size else parts
+        first = last
+    return [*told, *said[first:]]
+
+
+def _joined(parts: Sequence[Word]) -> list[Word]:
+    """Where a sign holds them together. In languages without spaces all is one word of the text."""
+    told = list(parts[:1])
+    for part in parts[1:]:
+        before = told[-1]
+        is_cut = before.word[-1:] in tuple(HYPHENS) and part.word[:1].isalnum()
+        if is_cut or GOES_ON.match(part.word):
+            sure = min(before.probability, part.probability)
+            word = before.word + part.word
+            told[-1] = replace(before, word=word, end=part.end, probability=sure)
+        else:
+            told.append(part)
+    return told
+
+
 def alternative(text: str, said: Sequence[Word], start: float, confidence: float | None) -> Json:
     """confidence: of the text, if it has no words; None: nobody knows it."""
+    said = whole(said, text)
     if said:
         confidence = sum(word.probability for word in said) / len(said)
     return {

@@ -127,7 +127,7 @@ def _confidence(result: FileTranscribed) -> float | None:
 
 def _utterances(result: FileTranscribed, split: float) -> list[shapes.Json]:
     """What one speaker says between pauses of so many seconds; without words, the segments."""
-    told = shapes.words(result.words, 0.0)
+    told = shapes.words(shapes.whole(result.words, result.text), 0.0)
     if not told:
         return [
             _utterance(i, segment.text.strip(), segment.start, segment.end, [])

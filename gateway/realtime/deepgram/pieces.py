@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lookhear.engine.messages import TokenLogprob, Word
@@ -17,8 +17,6 @@ from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.who_speaks import LiveSpeakers
 
 _MARKS = re.compile(r"[^\w\s]+")
-_JOINERS = "-‐‑'’._@/:,"  # within a word, a part of which may be sure before the rest
-_GOES_ON = re.compile(rf"[{_JOINERS}]+[^\W_]")
 PIECE_SECONDS = 3.0  # from which on a piece is final once more text has come
 
 
@@ -48,8 +46,8 @@ class Turn:
 
     def add(self, text: str, logprobs: Sequence[TokenLogprob] | None) -> None:
         """More of it is sure. The guess is what is left of it."""
-        is_cut = self.text[-1:] in tuple(_JOINERS) and text[:1].isalnum()
-        goes_on = bool(self.words) and (is_cut or _GOES_ON.match(text) is not None)
+        is_cut = self.text[-1:] in tuple(shapes.JOINERS) and text[:1].isalnum()
+        goes_on = bool(self.words) and (is_cut or shapes.GOES_ON.match(text) is not None)
         self._rest = text.split(maxsplit=1)[0] if goes_on else ""
         marks = _MARKS.match(text)
         if marks is not None and self.words and not goes_on:  # of a word told before them
@@ -66,7 +64,7 @@ class Turn:
             rest: list[
                 Word
             ] = []  # one word of the text may be several with times: "www", ".example", ".org"
-            while new and _letters(word.word for word in rest) < _letters([self._rest]):
+            while new and shapes.letters(word.word for word in rest) < shapes.letters([self._rest]):
                 rest.append(new.pop(0))
             self.words[-1] = replace(
                 self.words[-1],
@@ -130,8 +128,3 @@ class Turn:
             },
             "from_finalize": False,
         }
-
-
-def _letters(parts: Iterable[str]) -> int:
-    """Letters and digits of them all: where a sign stands is told in different ways."""
-    return sum(char.isalnum() for part in parts for char in part)
