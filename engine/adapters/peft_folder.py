@@ -35,7 +35,17 @@ _PLAIN: Mapping[str, tuple[Any, ...]] = {
     "target_parameters": (None, []),
     "use_qalora": (False, None),
     "alora_invocation_tokens": (None, []),
+    "kasa_config": (None,),
+    "arrow_config": (None,),
+    "use_bdlora": (None, False),
 }
+# Beginnings (`init_lora_weights`) that take something away from the model's own weights, which the
+# adapter gives back: beside the published ones it would be there twice.
+_TAKING = ("pissa", "olora", "corda", "loftq")
+_LEAVING = (
+    "a beginning that leaves the model's weights as they are (peft's save_pretrained converts "
+    "others: path_initial_model_for_weight_conversion)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,9 @@ def read_adapter(folder: Path, shapes: Mapping[str, tuple[int, int]], max_rank: 
     for field, plain in _PLAIN.items():
         if config.get(field) not in plain:
             raise CheckpointError.of(path, field, repr(plain[0]), config[field])
+    begun = config.get("init_lora_weights")
+    if isinstance(begun, str) and begun.lower().startswith(_TAKING):
+        raise CheckpointError.of(path, "init_lora_weights", _LEAVING, begun)
     rank_of, scale_of = _ranks(config, path)
     tensors, version = _tensors(folder)
     modules: dict[str, LowRank] = {}

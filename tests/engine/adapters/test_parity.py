@@ -218,6 +218,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "dora": ({"use_dora": True}, "use_dora: expected False, got True"),
     "bias": ({"bias": "all"}, "bias: expected 'none', got 'all'"),
     "modules": ({"modules_to_save": ["lm_head"]}, "modules_to_save: expected None"),
+    "pissa": (
+        {"init_lora_weights": "pissa_niter_4"},
+        "init_lora_weights: expected a beginning that leaves the model's weights as they are",
+    ),
+    "kasa": ({"kasa_config": {"beta": 0.1}}, "kasa_config: expected None"),
     "rank": ({"r": 3}, "expected shape [3, 48], got [4, 48]"),
     "large": ({"r": 65}, "r: expected at most 64 (--max-adapter-rank), got 65"),
     "alpha": ({"lora_alpha": "much"}, "lora_alpha: expected a number, got 'much'"),
