@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lookhear.gateway.checks.checks import shown, wrong
+from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.realtime.deepgram.pieces import Turn
 from lookhear.gateway.realtime.patience import PATIENCE, Patience
 from lookhear.gateway.realtime.protocol.dialect import Json
@@ -104,7 +105,7 @@ class FluxTurn(Turn):
         """Those that are settled, then those that may still change: their confidence is 0. A sign
         behind the last settled one may change, too, and is told with it."""
         told: list[Json] = []
-        for word in self.words:
+        for word in shapes.whole(self.words, self.text):
             times = {"start": self.start + word.start, "end": self.start + word.end}
             rounded = {name: round(seconds, 3) for name, seconds in times.items()}
             told.append(

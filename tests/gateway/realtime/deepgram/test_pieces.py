@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lookhear.engine.messages import Word
+from lookhear.gateway.realtime.deepgram.flux_turns import FluxTurn
 from lookhear.gateway.realtime.deepgram.pieces import Turn
 
 
@@ -42,3 +43,13 @@ def test_words_are_those_of_the_text(parts: list[tuple[str, list[str]]], words: 
     assert turn.words[-1].end == sum(len(told) for _, told in parts)
     ends = [word.end for word in turn.words]
     assert ends == sorted(ends)
+
+
+def test_words_of_a_turn_that_are_known_at_once_are_those_of_its_text() -> None:
+    turn = FluxTurn(0.0, 0.0)
+    turn.add("cold-hearted", None)
+    turn.hear([Word("cold", 0.0, 1.0, 0.9), Word("-hearted", 1.0, 2.0, 0.5)])
+    turn.guess = " and"
+    sure, guess = turn.all_words()
+    assert sure == {"word": "cold-hearted", "confidence": 0.5, "start": 0.0, "end": 2.0}
+    assert guess == {"word": "and", "confidence": 0.0}
