@@ -61,6 +61,8 @@ def check(argv: list[str]) -> int:
     try:
         given = None if options.audio is None else _recording(options.audio)
         return _check(options, given)
+    except BrokenPipeError:
+        raise  # whoever read what is said has read enough, as `head` does
     except (CheckpointError, ConfigError, TrialFailed, OSError, RuntimeError) as error:
         print(f"lookhear check: {error}", file=sys.stderr)
         return CANNOT

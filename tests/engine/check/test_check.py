@@ -249,6 +249,17 @@ def test_exit_status(
         assert error.startswith("lookhear check: ") and message in error
 
 
+def test_who_reads_no_more_of_it_hears_of_no_failure(
+    whisper: Path, sound: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def print(*_: object, **__: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(command, "print", print, raising=False)
+    with pytest.raises(BrokenPipeError):  # of which the command makes no message
+        check([str(whisper), "--audio", str(sound), "--threads", "1", "--no-compare"])
+
+
 @pytest.mark.parametrize(("toy", "recording"), [(False, "kennedy.opus"), (True, "hello.opus")])
 def test_a_toy_hears_a_synthesiser_and_others_a_person(
     whisper: Path,
