@@ -23,6 +23,7 @@ from lookhear.errors import (
     NotInstalled,
     UsageError,
 )
+from lookhear.terminal.output import patient
 
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of what is written
 COMMANDS = "lookhear.commands"  # the entry-point group: `name(argv) -> exit status`
@@ -44,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ["HOME"] = "/"  # as docker and login have it
     if sys.stdin is None:  # closed, as some supervisors leave it
         sys.stdin = open(os.devnull, encoding="utf-8")
+    sys.stderr = patient(sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # What a terminal's encoding lacks, or a file's name has beyond it, ends nothing.

@@ -4,15 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from lookhear.chat.answers import AnswerEvent, QuestionHeard
 from lookhear.errors import OutputError
 from lookhear.live.events import Event
+
+
+class _Told(io.FileIO):
+    """Written to as far as somebody takes it."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+def patient(stream: TextIO | None) -> TextIO | None:
+    """The same stderr, on which a command tells how it gets on: if nobody takes that, because a
+    disk is full or its reader is gone, it gets on all the same. What is no file stays as it is."""
+    if type(stream) is not io.TextIOWrapper:  # none, or what a test put in its place
+        return stream
+    if not isinstance(getattr(stream.buffer, "raw", stream.buffer), io.FileIO):
+        return stream
+    told = io.BufferedWriter(_Told(stream.fileno(), "w", closefd=False))
+    return io.TextIOWrapper(told, stream.encoding, line_buffering=True)
 
 
 def as_json(event: Event | AnswerEvent | QuestionHeard) -> dict[str, Any]:

@@ -342,6 +342,22 @@ def test_a_full_disk_is_one_line(
     assert said[0].endswith("No space left on device")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_nobody_has_to_take_how_it_gets_on(
+    server: FileServer, files: list[str], unbuffered: str
+) -> None:
+    command = [sys.executable, "-m", "lookhear", "transcribe", "--server", server.url, "a.wav"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    reading, gone = os.pipe()
+    os.close(reading)
+    for place in (os.open("/dev/full", os.O_WRONLY), gone):
+        ended = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=place, text=True, env=environment
+        )
+        os.close(place)
+        assert (ended.returncode, ended.stdout) == (0, "said a\n")
+
+
 def test_what_cannot_be_written_is_printed(
     server: FileServer, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
