@@ -154,10 +154,13 @@ def open_ffmpeg(file: BinaryIO, head: bytes) -> Iterator[AudioSource]:
         )
 
 
-def preference(stream: Any) -> tuple[bool, bool]:
-    """Of several tracks players take the file's default, and the first one among equals."""
-    impaired = Disposition.hearing_impaired | Disposition.visual_impaired
-    return not stream.disposition & impaired, bool(stream.disposition & Disposition.default)
+def preference(stream: Any) -> tuple[bool, bool, bool]:
+    """Of several tracks players take the file's default, and the first one among equals; but one
+    that can be decoded: telephones put a new kind of sound beside the usual one."""
+    disposition = stream.disposition
+    impaired = disposition & (Disposition.hearing_impaired | Disposition.visual_impaired)
+    can_be_heard = stream.codec_context is not None
+    return can_be_heard, not impaired, bool(disposition & Disposition.default)
 
 
 def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:

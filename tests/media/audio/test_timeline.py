@@ -113,8 +113,8 @@ def test_a_late_beginning_does_not_make_up_for_a_missing_end() -> None:
     assert caught.value.reason == "truncated"
 
 
-@pytest.mark.parametrize("default", [0, 1])
-def test_of_two_tracks_the_default_is_heard(default: int) -> None:
+def two_tracks(default: int) -> bytes:
+    """Of which the second is half as loud."""
     buffer = io.BytesIO()
     with av.open(buffer, "w", format="matroska") as output:
         tracks: list[Any] = [output.add_stream("pcm_s16le", rate=RATE) for _ in range(2)]
@@ -124,8 +124,18 @@ def test_of_two_tracks_the_default_is_heard(default: int) -> None:
         for number, track in enumerate(tracks):
             output.mux(track.encode(frame_of(TONE // 2**number, 0.0)))
             output.mux(track.encode(None))
-    samples = decode_audio(buffer.getvalue()).samples
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("default", [0, 1])
+def test_of_two_tracks_the_default_is_heard(default: int) -> None:
+    samples = decode_audio(two_tracks(default)).samples
     assert np.abs(samples).max() == pytest.approx(0.3 / 2**default, abs=0.01)
+
+
+def test_a_default_that_nobody_can_decode_is_not_heard() -> None:
+    data = two_tracks(default=0).replace(b"A_PCM/INT/LIT", b"A_NEW/INT/LIT", 1)
+    assert np.abs(decode_audio(data).samples).max() == pytest.approx(0.15, abs=0.01)
 
 
 def test_frames_that_follow_each_other_need_no_silence() -> None:
