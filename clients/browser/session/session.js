@@ -10,6 +10,7 @@ import { Turns } from "./turns.js";
 
 const TRANSCRIPTION = "conversation.item.input_audio_transcription.";
 const OVER = new Set(["session_idle", "session_expired"]); // who wants one begins another
+const FULL = new Set(["too_many_pictures", "pictures_too_large"]); // older ones are forgotten here
 const ENGINE_LOST = new Set(["engine_died", "engine_unavailable"]);
 const BUSY_SOCKET = 2_000_000; // bytes waiting: the camera's frames are left out then
 
@@ -39,6 +40,7 @@ export class Session extends EventTarget {
       this.say("failed", detail);
     });
     this.number = 0;
+    this.full = null; // the question for which the server had no room
     this.wordTimes = true; // asked for, until a model has none
     this.listening = this.live = this.ending = false;
     this.history = new History();
@@ -50,14 +52,23 @@ export class Session extends EventTarget {
   forget() {
     this.history = new History();
     this.frames = new Frames();
-    const { ending, hearAgain } = this;
+    this.active = null;
+    this.owed = false;
+    this.renew();
+  }
+
+  // A new connection: its session is told of what is kept here, and of nothing else.
+  renew() {
+    const { ending, hearAgain, active } = this;
+    const owed = this.owed || active !== null;
     this.say("unheard", { items: this.turns.ids });
+    if (active) this.say("unanswered", { answer: active });
     this.connection.close();
     this.reset();
     this.hearFrom(hearAgain);
-    this.ending = ending;
+    Object.assign(this, { ending, owed });
     this.changed();
-    if (this.listening || this.live || ending) this.connect();
+    if (this.isWanted) this.connect();
   }
 
   reset() {
@@ -328,6 +339,11 @@ export class Session extends EventTarget {
       this.say("trouble", { error });
     } else if (this.history.get(cause)) {
       const wasNew = !this.history.get(cause).acked;
+      if (wasNew && FULL.has(error.code) && this.full !== cause) {
+        this.full = cause; // once: the server may take fewer than are kept here
+        this.renew();
+        return;
+      }
       this.history.remove(cause);
       if (wasNew) this.say("refused", { id: cause, error });
     } else if (error.type !== "server_error" && !OVER.has(error.code)) {

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from PIL import Image
 
-from lookhear.engine.messages import StartTurn, TextPart
+from lookhear.engine.messages import ImagePart, StartTurn, TextPart
 from lookhear.gateway.config import GatewayConfig
 from tests.clients.browser.chromium import Browser, Page
 from tests.clients.browser.pages import IDLE, IN_CHROMIUM, RECORDING, TALKING, clean_page
@@ -314,6 +314,32 @@ async def test_devices_that_are_not_given(page: Page, name: str, words: str) -> 
         assert words in await page.text("#notice")
     await page.until(IDLE)
     assert words in await page.text("#notice")
+
+
+async def test_there_is_room_for_pictures_as_the_oldest_are_forgotten(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """The page keeps two dozen, which a new session is told of."""
+    for number in range(32):
+        Image.new("RGB", (32, 32), (8 * number, 255 - 8 * number, 99)).save(
+            tmp_path / f"{number}.png"
+        )
+    engine = FakeEngine(sees=True)
+    async with (
+        running(GatewayConfig(port=0, max_pictures=26), engine) as gateway,
+        clean_page(browser, gateway.http, TALKING) as page,
+    ):
+        for count in (1, 2, 3, 4):
+            files = [tmp_path / f"{number}.png" for number in range(8 * count - 8, 8 * count)]
+            await page.choose_files("#picture", *files)
+            await page.until("document.querySelectorAll('.attachment').length == 8")
+            await ask(page, f"number {count}")
+            await page.until(f"{ANSWERS} == {count} && document.querySelector('#cancel').hidden")
+        assert await page.js("document.querySelectorAll('.failed').length") == 0
+        seen = [part for m in engine.chat.started[-1].messages for part in m.parts]
+        assert sum(isinstance(part, ImagePart) for part in seen) == 24
+        said = [part.text for part in seen if isinstance(part, TextPart)]
+        assert said[0] == "number 1" and said[-1] == "number 4"
 
 
 async def test_a_server_that_is_started_again_with_other_models(browser: Browser) -> None:
