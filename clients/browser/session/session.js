@@ -10,7 +10,9 @@ import { Turns } from "./turns.js";
 
 const TRANSCRIPTION = "conversation.item.input_audio_transcription.";
 const OVER = new Set(["session_idle", "session_expired"]); // who wants one begins another
-const FULL = new Set(["too_many_pictures", "pictures_too_large"]); // older ones are forgotten here
+// A session has no room for more, while older things are forgotten here.
+const PICTURES = ["too_many_pictures", "pictures_too_large"];
+const FULL = new Set([...PICTURES, "too_many_items", "conversation_too_large"]);
 const ENGINE_LOST = new Set(["engine_died", "engine_unavailable"]);
 const BUSY_SOCKET = 2_000_000; // bytes waiting: the camera's frames are left out then
 

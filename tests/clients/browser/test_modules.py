@@ -88,6 +88,29 @@ async def test_of_what_is_too_long_only_the_question_is_taken_back(page: Page) -
     assert left == ["picture", "answer"]
 
 
+async def test_who_has_no_room_is_asked_once_more_in_a_new_session(page: Page) -> None:
+    told = await page.js("""(async () => {
+        const { Session } = await import("./session/session.js");
+        const codes = ["too_many_items", "conversation_too_large", "pictures_too_large", "other"];
+        return codes.map((code) => {
+            const session = new Session();
+            let opened = 0, refused = 0;
+            session.connection.open = () => opened++;
+            session.connection.send = () => {};
+            session.addEventListener("refused", () => refused++);
+            session.history.ask("old", [{ type: "input_text", text: "how" }], true);
+            session.history.get("old").acked = true;
+            session.history.ask("new", [{ type: "input_text", text: "why" }], true);
+            const refuse = () => session.take({ type: "error", error: { code, event_id: "new" } });
+            refuse();
+            const kept = session.history.items().length;
+            refuse();
+            return [opened, kept, refused];
+        });
+    })()""")
+    assert told == [[1, 2, 1]] * 3 + [[0, 1, 1]]
+
+
 async def test_why_a_connection_ended_is_a_sentence(page: Page) -> None:
     said = await page.js("""(async () => {
         const { closedProblem } = await import("./shared/problems.js");
