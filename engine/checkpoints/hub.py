@@ -44,14 +44,16 @@ def resolve_checkpoint(
         return packaged_checkpoint(name)
     path = Path(name).expanduser()
     try:
-        is_there = path.is_dir() or (path.is_file() and path.suffix == ".pt")
+        is_file = path.is_file()
+        is_there = path.is_dir() or (is_file and path.suffix == ".pt")
     except OSError as error:  # a folder that one may not enter, a name that is too long
         raise CheckpointError(f"model: cannot read {name!r}: {error.strerror}") from error
     if is_there:
         return as_huggingface(path, progress or _unheard)
-    if not _REPO_ID.fullmatch(name) or path.is_absolute():
+    if is_file or not _REPO_ID.fullmatch(name) or path.is_absolute():
         is_absent = name[:1] in ("/", ".", "~") and not path.exists()
-        absent = ", which is not there" if is_absent else ""
+        other = ", which is a file of another kind" if is_file else ""
+        absent = ", which is not there" if is_absent else other
         raise CheckpointError(
             f"model: expected {', '.join(PACKAGED)}, a folder, a .pt of openai/whisper, or a repo "
             f"id like openai/whisper-tiny, got {name!r}{absent}"

@@ -43,6 +43,15 @@ def test_neither_folder_nor_repo(name: str) -> None:
     assert str(told.value).endswith(", which is not there") == (name in PATHS)
 
 
+def test_a_file_is_no_repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As whisper.cpp's, whose name could be one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "ggml-base.bin").write_bytes(b"lmgg")
+    with pytest.raises(CheckpointError, match="'models/ggml-base.bin', which is a file of another"):
+        resolve_checkpoint("models/ggml-base.bin")
+
+
 def test_a_path_at_which_nobody_may_look() -> None:
     with pytest.raises(CheckpointError, match="cannot read 'xxx.*File name too long"):
         resolve_checkpoint("x" * 300)
