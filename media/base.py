@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
 
-__all__ = ["FetchError", "MediaError", "MediaIO", "MediaWithBytes", "check_bytes"]
+__all__ = ["FetchError", "MediaError", "MediaIO", "MediaWithBytes", "check_bytes", "from_base64"]
 
 T = TypeVar("T")
 
@@ -82,6 +81,13 @@ def check_bytes(size: int, max_bytes: int | None) -> None:
         raise MediaError("too_large", f"expected at most {max_bytes} bytes; got {size}")
 
 
+def from_base64(text: str) -> bytes:
+    """Both alphabets of RFC 4648 will do; line breaks do not matter, and the padding, which says
+    nothing, may be left out. Raises ValueError."""
+    standard = text.translate(_STANDARD)
+    return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
+
+
 class MediaIO(ABC, Generic[T]):
     """How one kind of media is loaded. Everything that is wrong with the input is a MediaError."""
 
@@ -92,13 +98,11 @@ class MediaIO(ABC, Generic[T]):
         """Decodes a whole file held in memory."""
 
     def load_base64(self, media_type: str, data: str) -> MediaWithBytes[T]:
-        """`media_type` is what the sender calls it ("audio/wav"); the bytes decide what it is. Both
-        alphabets of RFC 4648 will do; line breaks do not matter, and the padding, which says
-        nothing, may be left out."""
-        standard = data.translate(_STANDARD)
+        """`media_type` is what the sender calls it ("audio/wav"); the bytes decide what it is. See
+        `from_base64`."""
         try:
-            raw = base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
-        except (binascii.Error, ValueError) as error:
+            raw = from_base64(data)
+        except ValueError as error:
             got = f"{len(data)} characters that are not base64 ({error})"
             message = f"expected {media_type or 'a file'} as base64; got {got}"
             raise MediaError("bad_base64", message) from error

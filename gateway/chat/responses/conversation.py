@@ -6,7 +6,6 @@ items of a response before are named by their ids.
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Sequence
 
 from lookhear.engine.messages import TextPart, ToolCall
@@ -17,6 +16,7 @@ from lookhear.gateway.chat.responses.tools import joined
 from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.checks.tools import check_arguments
 from lookhear.gateway.http.errors import wrong
+from lookhear.media.base import from_base64
 
 MAX_CALLS = 128  # of one answer
 MAX_NAME = 8192  # characters of a file's name or URL that are looked at
@@ -154,7 +154,7 @@ def _text_file(part: Json, path: str) -> TextPart | None:
         return None
     where, (_, comma, data) = f"{path}.file_data", part["file_data"].partition(",")
     try:
-        text = binascii.a2b_base64(data if comma else part["file_data"], strict_mode=True).decode()
+        text = from_base64(data if comma else part["file_data"]).decode()
     except ValueError as error:
         raise wrong(where, "base64 of a text in UTF-8", str(error)) from None
     return TextPart(text)

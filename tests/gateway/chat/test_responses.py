@@ -411,7 +411,10 @@ async def test_files_videos_and_recordings(http: httpx.AsyncClient, seeing: Runn
                 {"type": "input_file", "file_data": recording, "filename": "b.WAV"},
                 {"type": "input_audio", "input_audio": {"data": recording, "format": "wav"}},
                 {"type": "input_file", "file_data": note, "filename": "note.md"},
-                {"type": "input_file", "file_data": f"data:text/plain;base64,{note}"},
+                {
+                    "type": "input_file",
+                    "file_data": f"data:text/plain;base64,{note[:4]}\n{note[4:]}",
+                },
             )
         ],
     )
