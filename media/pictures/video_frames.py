@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 import av
 import numpy as np
+from av.stream import Disposition
 from numpy.typing import NDArray
 
 from lookhear.media.audio.containers import declared_seconds, demux
@@ -61,7 +62,7 @@ class PacketIndex:
 
 @contextmanager
 def open_video(file: BinaryIO, max_pixels: int) -> Iterator[tuple[Any, Any]]:
-    """(container, its first video track), from the file's beginning. Raises MediaError."""
+    """(container, the video track that players show), from its beginning. Raises MediaError."""
     file.seek(0)
     head = file.read(512)
     file.seek(0)
@@ -89,9 +90,10 @@ def open_video(file: BinaryIO, max_pixels: int) -> Iterator[tuple[Any, Any]]:
             raise MediaError(
                 "truncated", f"expected a complete video; got {name} that is empty or truncated"
             )
-        if not container.streams.video:
+        films = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+        if not films:  # the cover of a song is none
             raise MediaError("no_video_track", f"{EXPECTED}; got {name} without a video track")
-        stream = container.streams.video[0]
+        stream = max(films, key=lambda film: bool(film.disposition & Disposition.default))
         codec = stream.codec_context
         if codec is None or codec.name not in CODECS:
             raise MediaError(

@@ -15,6 +15,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+from av.stream import Disposition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,6 +88,32 @@ def only_sound() -> bytes:
         silence.sample_rate, silence.pts = 16000, 0
         output.mux(sound.encode(silence))
         output.mux(sound.encode(None))
+    return buffer.getvalue()
+
+
+def with_cover(container: str, *, film: bool) -> bytes:
+    """A picture, then a film or a song that it belongs to."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format=container) as output:
+        cover: Any = output.add_stream("mjpeg", rate=1)
+        cover.width, cover.height, cover.pix_fmt = 32, 32, "yuvj420p"
+        cover.disposition = Disposition(0) if film else Disposition.attached_pic
+        other: Any = output.add_stream(*(("mpeg4", RATE) if film else ("aac", 16000)))
+        if film:
+            other.width, other.height, other.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+            other.disposition = Disposition.default
+        output.mux(cover.encode(av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8))))
+        output.mux(cover.encode(None))
+        for number in range(10):
+            if film:
+                frame: Any = av.VideoFrame.from_ndarray(np.zeros((HEIGHT, WIDTH, 3), np.uint8))
+                frame.pts = number
+            else:
+                silence = np.zeros((1, 1024), np.float32)
+                frame = av.AudioFrame.from_ndarray(silence, "fltp", "mono")
+                frame.sample_rate, frame.pts = 16000, 1024 * number
+            output.mux(other.encode(frame))
+        output.mux(other.encode(None))
     return buffer.getvalue()
 
 
@@ -297,6 +324,12 @@ def test_times_start_at_the_first_frame() -> None:
 
 
 # What is wrong with the input.
+
+
+def test_a_cover_is_not_the_film() -> None:
+    video = load(with_cover("matroska", film=True))
+    assert video.frames[0].shape == (HEIGHT, WIDTH, 3)
+    assert error_of(with_cover("mp4", film=False)).reason == "no_video_track"
 
 
 @pytest.mark.parametrize("container", ["mp4", "matroska"])
