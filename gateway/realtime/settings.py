@@ -30,6 +30,7 @@ class TurnDetection:
     own_patience: Patience | None = None  # instead of the eagerness's
     create_response: bool = True  # a turn is answered
     interrupt_response: bool = True  # speech ends the answer under way
+    idle_timeout_ms: int | None = None  # without speech behind an answer, till the next comes
 
     @property
     def patience(self) -> Patience:
@@ -136,6 +137,14 @@ class SessionSettings:
             return None
         is_semantic = self.turn_detection.type == "semantic_vad"
         return "sound" if is_semantic and self.hears_ends else "silence"
+
+    @property
+    def idle_timeout_ms(self) -> int | None:
+        """How long nobody may speak behind an answer, before the next one comes unasked."""
+        detection = self.turn_detection
+        if self.converse is None or detection is None or detection.type != "server_vad":
+            return None
+        return detection.idle_timeout_ms
 
     @property
     def is_eager(self) -> bool:

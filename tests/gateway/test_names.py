@@ -265,24 +265,6 @@ async def test_a_file_is_transcribed_whatever_the_model_is_called(
 
 @loop
 @pytest.mark.parametrize(
-    ("languages", "heard", "ignored"), [(["de"], "de", None), (["de", "en"], None, "languages")]
-)
-async def test_candidates_of_a_files_language(
-    named: Running,
-    http: httpx.AsyncClient,
-    languages: list[str],
-    heard: str | None,
-    ignored: str | None,
-) -> None:
-    file = {"file": ("a.wav", wav(1.0))}
-    data = {"languages[]": languages}
-    answer = await http.post("/v1/audio/transcriptions", files=file, data=data)
-    assert answer.headers.get("x-lookhear-ignored") == ignored
-    assert named.engine.files[-1].settings.language == heard
-
-
-@loop
-@pytest.mark.parametrize(
     ("fields", "ignored"),
     [
         ({"response_format": "srt"}, "response_format"),

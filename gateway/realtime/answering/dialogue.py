@@ -109,8 +109,7 @@ class Dialogue:
     def check_item(self, command: commands.CreateItem) -> Checked:
         """Raises ProtocolError."""
         new, after = command.item, command.after
-        if after not in (None, ROOT) and after not in self._conversation:
-            assert after is not None
+        if after is not None and after != ROOT and after not in self._conversation:
             raise no_item(after, "previous_item_id")
         if new.id is not None and (new.id == ROOT or self._is_taken(new.id)):
             raise same_item(new.id)
@@ -139,11 +138,8 @@ class Dialogue:
                 self.turns.transcribe(item.id, index, samples, now)
 
     def _is_taken(self, item_id: str) -> bool:
-        return (
-            item_id in self._conversation
-            or self.turns.owns(item_id)
-            or self.responses.owns(item_id)
-        )
+        owners = self.turns, self.responses
+        return item_id in self._conversation or any(owner.owns(item_id) for owner in owners)
 
     def add_item(self, item: Item, after: str | None = None) -> None:
         """Its pictures are held from now on; so are those of the items it pushes out no more."""
@@ -235,6 +231,10 @@ class Dialogue:
 
         return Checked(checks.requests(given), create, reserves=plan.in_conversation)
 
+    def answer(self) -> None:
+        """The conversation, as the session is set."""
+        self._respond(commands.ResponsePlan(self._converse, True, None), None)
+
     def _respond(self, plan: commands.ResponsePlan, items: list[Item] | None) -> None:
         """items: a context of its own; None: the conversation's."""
         conversation = self._id if plan.in_conversation else None
@@ -324,7 +324,7 @@ class Dialogue:
             is_quiet = not self.turns.is_speaking and not self.turns.pending
             is_free = self.responses.default is None and not is_reserved
             if self._owed and is_quiet and is_free:
-                self._respond(commands.ResponsePlan(converse, True, None), None)
+                self.answer()
             self._be_eager(converse)
             if self._has_news and not len(self.responses) and not self.responses.eager.is_under_way:
                 self._has_news = False

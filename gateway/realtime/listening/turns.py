@@ -86,6 +86,11 @@ class Turns:
         return len(self._turns) - (self._turn is not None)
 
     @property
+    def end(self) -> int:
+        """Where the audio that came ends, in samples on the session's clock."""
+        return self._recent.end
+
+    @property
     def is_open(self) -> bool:
         """Whether a turn has begun and is not committed."""
         return self._turn is not None

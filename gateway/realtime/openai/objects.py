@@ -102,6 +102,8 @@ def _detection(settings: TurnDetection, *, answers: bool) -> Json:
         names += ["threshold", "prefix_padding_ms", "silence_duration_ms"]
     if answers:
         names += ["create_response", "interrupt_response"]
+    if answers and settings.type == "server_vad":
+        names.append("idle_timeout_ms")
     return {name: getattr(settings, name) for name in names}
 
 

@@ -56,6 +56,14 @@ def server_events(event: SessionEvent) -> list[Json]:
                 {"type": "input_audio_buffer.committed", **committed},
                 *_added_and_done(item, previous),
             ]
+        case events.NobodySpoke(item, previous, start_ms, end_ms):
+            silence = {"audio_start_ms": start_ms, "audio_end_ms": end_ms, "item_id": item.id}
+            committed = {"item_id": item.id, "previous_item_id": previous}
+            return [
+                {"type": "input_audio_buffer.timeout_triggered", **silence},
+                {"type": "input_audio_buffer.committed", **committed},
+                *_added_and_done(item, previous),
+            ]
         case events.AudioCleared():
             return [{"type": "input_audio_buffer.cleared"}]
         case events.ItemAdded(item, previous):

@@ -2,7 +2,7 @@
 
 An update is a partial merge: an absent field keeps its value, null clears it, "" clears the prompt
 and the language. It is checked as a whole first, so a refused update changes nothing. Fields that
-we do not have (noise_reduction, idle_timeout_ms, voices) are accepted, change nothing, and
+we do not have (noise_reduction, voices) are accepted, change nothing, and
 the echo names them.
 """
 
@@ -47,6 +47,7 @@ from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
 # What a client may send back as it was told it.
 ECHOED = ("id", "object", "expires_at", "client_secret")
 _TRANSCRIPTION_MODEL = "audio.input.transcription.model"
+_IDLE_TIMEOUT = "audio.input.turn_detection.idle_timeout_ms"
 _SPEAKERS = "session.lookhear.speakers"
 # Names of models that OpenAI's clients ask to transcribe, and no other.
 _TRANSCRIBER = re.compile(r"whisper|transcribe|(?:^|[/_-])(?:asr|stt)(?:$|[_-])", re.IGNORECASE)
@@ -88,6 +89,7 @@ class TurnDetectionPatch(WireModel):
     eagerness: Eagerness | None = None
     create_response: bool | None = None
     interrupt_response: bool | None = None
+    idle_timeout_ms: Annotated[int, Field(ge=5_000, le=30_000)] | None = None
 
 
 class InputPatch(WireModel):
@@ -209,7 +211,16 @@ def updated(
             param = "session.lookhear.words" if new.words else _SPEAKERS
             message = f"{param}: expected false, {reason}; got true"
             raise ProtocolError(message, code="invalid_words", param=param)
-    return new
+    return _with_idle_timeout(new)
+
+
+def _with_idle_timeout(settings: SessionSettings) -> SessionSettings:
+    """It is for `server_vad`, as with OpenAI, and for who answers: else it changes nothing."""
+    others = tuple(path for path in settings.ignored if path != _IDLE_TIMEOUT)
+    detection = settings.turn_detection
+    if detection is None or detection.idle_timeout_ms is None or settings.idle_timeout_ms:
+        return replace(settings, ignored=others)
+    return replace(settings, ignored=(*others, _IDLE_TIMEOUT)[:MOST])
 
 
 def _diariser(patch: LookhearPatch, models: Sequence[ModelCard]) -> str | None:

@@ -159,6 +159,12 @@ class Conversation:
         return self._items[-1].id if self._items else None
 
     @property
+    def is_answered(self) -> bool:
+        """Whether the newest item is what an assistant says."""
+        last = self._items[-1] if self._items else None
+        return last is not None and last.role == "assistant" and last.call is None
+
+    @property
     def last_answer_id(self) -> str | None:
         """The newest message of an assistant."""
         answers = (item.id for item in reversed(self._items) if item.role == "assistant")

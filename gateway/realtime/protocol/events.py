@@ -131,6 +131,17 @@ class TurnCommitted:
 
 
 @dataclass(frozen=True, slots=True)
+class NobodySpoke:
+    """For `idle_timeout_ms` of the settings, behind an answer: the silence became an item, and is
+    answered. start_ms, end_ms: of it, on the session's clock."""
+
+    item: Item
+    previous: str | None
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class AudioCleared:
     """The open turn was forgotten."""
 
@@ -326,6 +337,7 @@ SessionEvent = (
     | EagerResumed
     | FellSilent
     | TurnCommitted
+    | NobodySpoke
     | AudioCleared
     | TranscriptDelta
     | TranscriptProvisional

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from lookhear.engine.messages import (
+    SAMPLE_RATE,
     AnswerCall,
     AnswerCompleted,
     AnswerFailed,
@@ -38,11 +39,13 @@ from lookhear.gateway.realtime.answering.dialogue import Dialogue
 from lookhear.gateway.realtime.answering.item_checks import Checked
 from lookhear.gateway.realtime.answering.limits import DialogueLimits
 from lookhear.gateway.realtime.listening.audio_intake import Heard
+from lookhear.gateway.realtime.listening.long_silence import LongSilence
 from lookhear.gateway.realtime.listening.speakers import SessionSpeakers
+from lookhear.gateway.realtime.listening.turn import milliseconds
 from lookhear.gateway.realtime.listening.turns import Turns
 from lookhear.gateway.realtime.pictures.media_requests import Media, MediaRequest
 from lookhear.gateway.realtime.protocol import commands, events
-from lookhear.gateway.realtime.protocol.conversation import Conversation
+from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.dialect import Close, Dialect
 from lookhear.gateway.realtime.protocol.outputs import Emitter, Output, Tune, UseModel
 from lookhear.gateway.realtime.protocol.refusals import (
@@ -110,6 +113,8 @@ class RealtimeProtocol:
         )
         self._dialogue.turns = self._turns
         self._speakers = SessionSpeakers(session)
+        self._silence = LongSilence()
+        self._ids = ids
         self._event_id: str | None = None  # of the last command, for errors about it
         self._checked: Checked | None = None  # what waits until its media are loaded
         self._told_deaf = False
@@ -267,7 +272,25 @@ class RealtimeProtocol:
         if (submit := self._speakers.hear(self._settings.diariser, heard.samples)) is not None:
             self._emitter.put(submit)
         self._turns.hear(heard, now=now, event_id=event_id)
+        self._break_silence()
         return self._take()
+
+    def _break_silence(self) -> None:
+        """Where nobody speaks for long behind an answer, another one comes unasked."""
+        is_waiting = self.is_idle and self._checked is None and self._conversation.is_answered
+        end = self._turns.end
+        since = self._silence.hear(end, self._settings.idle_timeout_ms if is_waiting else None)
+        if since is None:
+            return
+        item = Item(self._ids("item"), content=[AudioContent("")])
+        self._dialogue.add_item(item)
+        previous = self._conversation.before(item)
+        self._emitter.send(
+            events.NobodySpoke(item, previous, milliseconds(since), milliseconds(end))
+        )
+        seconds = (end - since) / SAMPLE_RATE
+        self._emitter.send(events.TranscriptDone(item.id, 0, "", seconds, None, None))
+        self._dialogue.answer()
 
     def wants_sound(self, heard: Heard) -> bool:
         """Of what is to be heard next: whether it matters how the turn sounds at its pause."""

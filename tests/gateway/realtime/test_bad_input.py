@@ -243,7 +243,7 @@ async def test_tuning_that_we_do_not_have_is_taken_and_named(shared: Running) ->
                         "transcription": {"delay": "low", "keywords": ["x"]},
                         "turn_detection": {
                             "type": "server_vad",
-                            "idle_timeout_ms": 6000,
+                            "idle_timeout_ms": 6000,  # of a session that does not answer
                             "create_response": True,
                             "interrupt_response": True,
                         },

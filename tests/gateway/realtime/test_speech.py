@@ -183,3 +183,81 @@ def test_transcription_sessions_never_answer() -> None:
     assert kinds(talk.complete(item)) == ["completed"]
     detection = talk.frames[0]["session"]["audio"]["input"]["turn_detection"]
     assert "create_response" not in detection
+
+
+# --- nobody speaks -------------------------------------------------------------------------------
+
+TIMEOUT: dict[str, Any] = {
+    "audio": {"input": {"turn_detection": {"type": "server_vad", "idle_timeout_ms": 5000}}}
+}
+
+
+def answered(talk: Talk) -> None:
+    """Somebody asks by voice and has the answer."""
+    item = speaks(talk)
+    talk.say(item, "What is this?")
+    talk.complete(item)
+    talk.reply("A square")
+
+
+def test_a_long_silence_behind_an_answer_is_answered() -> None:
+    talk = Talk()
+    talk.update(TIMEOUT)
+    shown = talk.last[0]["session"]
+    assert shown["audio"]["input"]["turn_detection"]["idle_timeout_ms"] == 5000
+    assert "ignored" not in shown.get("lookhear", {})
+    talk.hear(9.0)
+    assert talk.asked == [], "nobody has said anything yet"
+    answered(talk)
+    begin = talk.position
+    for _ in range(9):
+        assert talk.hear(0.5) == []
+    frames = talk.hear(0.5)
+    assert [f["type"] for f in frames] == [
+        "input_audio_buffer.timeout_triggered",
+        "input_audio_buffer.committed",
+        "conversation.item.added",
+        "conversation.item.done",
+        "conversation.item.input_audio_transcription.completed",
+        "response.created",
+    ]
+    told, committed, added = frames[:3]
+    begin_ms = begin // 16
+    assert (told["audio_start_ms"], told["audio_end_ms"]) == (begin_ms, begin_ms + 5000)
+    assert told["item_id"] == committed["item_id"] == added["item"]["id"]
+    assert added["item"]["content"] == [{"type": "input_audio", "transcript": ""}]
+    assert talk.prompt() == [("user", "What is this?"), ("assistant", "A square")]
+    talk.hear(9.0)  # while it is being answered
+    assert len(talk.asked) == 2
+    talk.reply("Are you there?")
+    talk.hear(4.5)
+    item = speaks(talk)  # in time
+    talk.hear(5.0)
+    talk.complete(item)
+    talk.hear(9.0)
+    assert len(talk.asked) == 2, "what was said was no answer"
+
+
+def test_who_waits_for_something_else_is_not_asked_again() -> None:
+    talk = Talk()
+    answered(talk)
+    talk.hear(60.0)
+    assert len(talk.asked) == 1, "not wanted"
+    talk.update(TIMEOUT)
+    talk.say_text("What is that?")  # by hand, and not answered
+    talk.hear(60.0)
+    assert len(talk.asked) == 1
+
+
+def test_a_timeout_that_nothing_keeps_to_is_named() -> None:
+    talk = Talk()
+    field = "audio.input.turn_detection.idle_timeout_ms"
+    semantic = {"type": "semantic_vad", "idle_timeout_ms": 6000}
+    talk.update({"audio": {"input": {"turn_detection": semantic}}})
+    assert talk.last[0]["session"]["lookhear"]["ignored"] == [field]
+    talk.update(TIMEOUT)
+    assert "ignored" not in talk.last[0]["session"].get("lookhear", {})
+    wrong = {"type": "server_vad", "idle_timeout_ms": 100}
+    talk.update({"audio": {"input": {"turn_detection": wrong}}})
+    error = talk.last[0]["error"]
+    assert error["param"] == "session.audio.input.turn_detection.idle_timeout_ms"
