@@ -269,6 +269,8 @@ class Staircase:
     """A grammar that needs no library: in place n, token t may follow token s if 3 divides
     t - s - n. vocab: tokens there are."""
 
+    takes_draft = False
+
     def __init__(self, vocab: int) -> None:
         self._vocab = vocab
         self._last = self._place = 0
