@@ -9,11 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class TimedText:
-    """A segment or a word with its place in the file, in seconds."""
+    """A segment or a word with its place in the file, in seconds. language: of a segment, as the
+    server says it; None: it does not."""
 
     text: str
     start: float
     end: float
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ class Transcript:
 
 
 def _timed(entry: Mapping[str, Any], key: str) -> TimedText:
-    return TimedText(str(entry[key]), float(entry["start"]), float(entry["end"]))
+    start, end = float(entry["start"]), float(entry["end"])
+    return TimedText(str(entry[key]), start, end, entry.get("language"))
 
 
 @dataclass(frozen=True, slots=True)

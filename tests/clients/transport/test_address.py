@@ -228,7 +228,10 @@ async def test_a_file_is_transcribed_with_times(http: Any) -> None:
             "text": "So it is.",
             "language": "english",
             "duration": 1.5,
-            "segments": [{"text": " So it is.", "start": 0, "end": 1.5}],
+            "segments": [
+                {"text": " So it is.", "start": 0, "end": 1.5, "language": "english"},
+                {"text": " Así es.", "start": 2, "end": 2.5},
+            ],
             "words": [{"word": "So", "start": 0.0, "end": 0.25}],
         },
     )
@@ -239,7 +242,7 @@ async def test_a_file_is_transcribed_with_times(http: Any) -> None:
         "So it is.",
         "english",
         1.5,
-        (TimedText(" So it is.", 0.0, 1.5),),
+        (TimedText(" So it is.", 0.0, 1.5, "english"), TimedText(" Así es.", 2.0, 2.5)),
         (TimedText("So", 0.0, 0.25),),
     )
     (sent,) = http.sent
