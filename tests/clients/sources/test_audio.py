@@ -112,12 +112,10 @@ async def test_channels_that_cancel_each_other_out_are_heard(second: float, hear
     assert np.abs(pcm / 32768 - heard * tone(24_000)).max() < 1e-4
 
 
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="names of files are text there")
 async def test_a_name_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"bad\xff\xfe.wav")
-    try:
-        soundfile.write(os.fsencode(path), tone(24_000), 24_000, format="WAV")
-    except (OSError, soundfile.LibsndfileError):
-        pytest.skip("this disk has no such names")
+    soundfile.write(os.fsencode(path), tone(24_000), 24_000, format="WAV")
     assert len(await read(str(path))) == len(tone(24_000))
 
 
