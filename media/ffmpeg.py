@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 import av
 from av.container import InputContainer
 
 # Titles that are no text are nobody's concern. Since version 19 PyAV replaces what it cannot read,
 # and has no option for it.
-_ERRORS = {"metadata_errors": "ignore"} if int(av.__version__.partition(".")[0]) < 19 else {}
+_ERRORS: dict[str, Any] = (
+    {"metadata_errors": "ignore"} if int(av.__version__.partition(".")[0]) < 19 else {}
+)
 
 
-def open_container(file: BinaryIO, options: dict[str, str]) -> InputContainer:
-    """options: FFmpeg's. Raises what `av.open` raises: FFmpegError, OSError, ValueError."""
-    more: dict[str, Any] = dict(_ERRORS)
+class Readable(Protocol):
+    """A file that need not be seekable."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes; none at the end."""
+
+
+def open_container(
+    file: Readable, options: dict[str, str], *, buffer_bytes: int = 32 * 1024
+) -> InputContainer:
+    """options: FFmpeg's. buffer_bytes: that are read at once. Raises what `av.open` raises:
+    FFmpegError, OSError, ValueError."""
+    more: dict[str, Any] = _ERRORS | {"buffer_size": buffer_bytes}
     container: InputContainer = av.open(file, options=options, **more)
     return container

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 
 from lookhear.gateway.decoding.decoder import DO, Limits
 from lookhear.gateway.decoding.nursery import BORN, ENDED, FORK, KILL, MESSAGE
+from lookhear.gateway.decoding.parcel import Array, Header, unpack
 
 NURSERY = "lookhear.gateway.decoding.nursery"
 JOBS = "lookhear.gateway.decoding.jobs"
+PATIENCE = 10  # times its processor time a job may take: others may need the processor more
 LOST = 256  # instead of an exit status: nobody is left to tell it
 # What a decoder needs of our environment; keys and tokens in it are not for it.
 INHERITED = ("PATH", "PYTHON", "LD_", "DYLD_", "LANG", "LC_", "TMPDIR", "VIRTUAL_ENV")
@@ -83,6 +85,7 @@ class Crew:
     """Starts with the first decoder that is wanted. jobs: the module of what decoders can do."""
 
     def __init__(self, limits: Limits, jobs: str = JOBS) -> None:
+        self.limits = limits
         self._options = [f"--memory-bytes={limits.memory_bytes}", f"--seconds={limits.seconds}"]
         self._options.append(f"--jobs={jobs}")
         self._starting = asyncio.Lock()
@@ -104,6 +107,20 @@ class Crew:
                 self._nursery = await _Nursery.start(self._options)
         self._numbers += 1
         return self._nursery.fork(self._numbers)
+
+    async def ask(self, decoder: Decoder, job: int) -> tuple[Header, list[Array]]:
+        """job: the descriptor of a parcel -> what is answered. Whoever is cancelled takes the
+        decoder with them. Raises DecoderEnded, TimeoutError and ParcelError."""
+        try:
+            async with asyncio.timeout(self.limits.seconds * PATIENCE):
+                answer = await decoder.ask(job)
+            try:
+                return unpack(answer)
+            finally:
+                os.close(answer)
+        except BaseException:
+            self.kill(decoder)
+            raise
 
     def kill(self, decoder: Decoder) -> None:
         """At once, whatever it is doing."""

@@ -5,20 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
-from lookhear.gateway.decoding.crew import JOBS, Crew, Decoder, DecoderEnded
+from lookhear.gateway.decoding.crew import JOBS, Crew, Decoder
 from lookhear.gateway.decoding.decoder import Limits
 from lookhear.gateway.decoding.jobs import Encoded, Options
-from lookhear.gateway.decoding.parcel import Array, Header, ParcelError, pack, unpack
-from lookhear.gateway.http.errors import ApiError
+from lookhear.gateway.decoding.own import OwnDecoder
+from lookhear.gateway.decoding.parcel import Array, Header, pack
+from lookhear.gateway.decoding.verdict import Verdict
 from lookhear.gateway.slots import Claim, Slots
 from lookhear.gateway.telemetry.metrics import Metrics
-from lookhear.media.base import MediaError
 
 T = TypeVar("T")
 
@@ -26,7 +25,6 @@ Read = Callable[[Header, list[Array]], T]
 
 SHORT = ("image", "embeddings")
 IDLE_SECONDS = 30.0  # after which a decoder without work is let go
-PATIENCE = 10  # times its processor time a job may take: others may need the processor more
 KEPT_BYTES = 64 * 1024 * 1024  # of an answer: after a larger one a decoder keeps too much memory
 INLINE = 256 * 1024  # bytes that are handed over on the event loop: more would hold it up
 
@@ -76,7 +74,7 @@ class Decoders:
         ApiError (503): a decoder was lost, and it may be no fault of the file.
         """
         asked = asyncio.get_running_loop().time()
-        outcome = "cancelled"
+        verdict = Verdict(self._limits)
         try:
             async with AsyncExitStack() as held:
                 if job not in SHORT:
@@ -84,27 +82,15 @@ class Decoders:
                 await held.enter_async_context(self._slots.held(claim))
                 waited = asyncio.get_running_loop().time() - asked
                 self._metrics.decoding_wait.observe(waited)
-                outcome = "failed"
-                try:
+                with verdict.judging():
                     header, arrays = await self._do(job, encoded, options)
-                    outcome, done = self._judged(header)
-                    return read(done, arrays)
-                except DecoderEnded as ended:
-                    outcome = _outcome(ended.status)
-                    raise self._told(outcome, ended.status) from None
-                except TimeoutError:
-                    outcome = "time"
-                    raise self._told(outcome) from None
-                except MediaError as error:
-                    outcome = "memory" if error.reason == "too_much_memory" else "refused"
-                    raise
-                except (ParcelError, KeyError, IndexError) as error:
-                    raise RuntimeError(f"a decoder gave a wrong answer: {error}") from error
-                except asyncio.CancelledError:
-                    outcome = "cancelled"
-                    raise
+                    return read(verdict.done(header), arrays)
         finally:
-            self._metrics.decoding_jobs.labels(job, outcome).inc()
+            self._metrics.decoding_jobs.labels(job, verdict.outcome).inc()
+
+    def own(self, job: str) -> OwnDecoder:
+        """One more, for a stream of pieces; it has no part in the `workers`."""
+        return OwnDecoder(job, self._crew, self._metrics)
 
     async def close(self) -> None:
         """Ends the decoders; jobs under way fail."""
@@ -118,16 +104,7 @@ class Decoders:
         asked = await self._packed(header, encoded.data)
         try:
             decoder = await self._decoder()
-            try:
-                async with asyncio.timeout(self._limits.seconds * PATIENCE):
-                    answer = await decoder.ask(asked)
-                try:
-                    told, arrays = unpack(answer)
-                finally:
-                    os.close(answer)
-            except BaseException:
-                self._crew.kill(decoder)
-                raise
+            told, arrays = await self._crew.ask(decoder, asked)
         finally:
             os.close(asked)
         if "limit" in told or "bug" in told:
@@ -164,52 +141,6 @@ class Decoders:
     def _let_go(self, decoder: Decoder) -> None:
         del self._idle[decoder]
         decoder.hang_up()
-
-    def _judged(self, told: Header) -> tuple[str, Header]:
-        match told:
-            case {"done": dict(done)}:
-                return "done", done
-            case {"refused": [str(reason), str(detail)]}:
-                raise MediaError(reason, detail)
-            case {"limit": _}:
-                raise self._told("memory")
-            case {"bug": str(text)}:
-                raise RuntimeError(f"a decoder failed:\n{text}")
-            case _:
-                raise ParcelError("expected an answer")
-
-    def _told(self, outcome: str, status: int = 0) -> Exception:
-        limits = self._limits
-        match outcome:
-            case "memory":
-                most = f"{limits.memory_bytes} bytes of memory"
-                message = f"expected a file that can be decoded in {most}; got one that needs more"
-                return MediaError("too_much_memory", message)
-            case "time":
-                most = f"{limits.seconds:g} s of processor time"
-                message = f"expected a file that can be decoded in {most}; got one that takes more"
-                return MediaError("too_much_time", message)
-            case "crashed":
-                message = "expected a file that can be decoded; got one over which the decoder "
-                return MediaError("unsupported", message + f"ended ({_name(status)})")
-            case _:
-                message = "the process that decoded the file was ended; try again"
-                return ApiError(503, message, code="decoder_lost")
-
-
-def _outcome(status: int) -> str:
-    """What it means that a decoder ended with this status."""
-    if status == -signal.SIGXCPU:
-        return "time"
-    # By SIGKILL who is short of memory ends processes, be it a neighbour's fault.
-    return "crashed" if status < 0 and status != -signal.SIGKILL else "lost"
-
-
-def _name(status: int) -> str:
-    try:
-        return signal.Signals(-status).name
-    except ValueError:
-        return f"signal {-status}"
 
 
 def _close(packing: asyncio.Future[int]) -> None:

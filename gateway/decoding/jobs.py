@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.media.audio.decode import AudioMediaIO
+from lookhear.media.audio.live_container import LiveContainer
 from lookhear.media.base import DIGEST_BYTES, MediaIO, MediaWithBytes
 from lookhear.media.pictures.image import ImageMediaIO
 from lookhear.media.pictures.sampling import FrameSampling
@@ -46,8 +47,10 @@ class Jobs:
 
     def __init__(self) -> None:
         self._silero = SileroModel()
+        self._container: LiveContainer | None = None
         self.by_name: dict[str, Job] = {
             "recording": self.recording,
+            "container": self.container,
             "image": image,
             "video": video,
             "embeddings": embeddings,
@@ -68,6 +71,19 @@ class Jobs:
             return told, [samples]
         speech = speech_stretches(self._silero, samples, VadConfig(**voices))
         return told, [samples, np.array(speech, np.int64).reshape(-1, 2)]
+
+    def container(self, encoded: Encoded, options: Options) -> Answer:
+        """The next piece of the recording that this decoder has for itself, while it is made; at
+        the end with `ends`. [n] 16 bits at 16 kHz, in bytes, and whether there are more: they come
+        for a piece without bytes."""
+        if self._container is None:
+            self._container = LiveContainer()
+        self._container.feed(encoded.data)
+        if options["ends"]:
+            self._container.end()
+        samples, more = self._container.take()
+        linear = np.clip(np.rint(samples * 32768), -32768, 32767).astype("<i2")
+        return {"more": more}, [linear.view(np.uint8)]
 
 
 def image(encoded: Encoded, options: Options) -> Answer:

@@ -26,6 +26,7 @@ MAX_DIGITS = 9  # of a whole number
 SPLIT = 0.8  # seconds of a pause that parts utterances
 MULTI = "multi"  # the language of who changes it
 ENCODINGS = {"linear16": "audio/pcm", "mulaw": "audio/pcmu", "alaw": "audio/pcma"}
+CONTAINERS = ("flac", "ogg-opus")  # that have a name among encodings; the others have none
 # Asks for something else than what comes; what is expected instead.
 REFUSED = {
     "callback": "none, answers come on the connection that asks",
@@ -62,12 +63,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class LiveOptions(Options):
-    """format: of the audio that comes. endpointing: milliseconds of silence that end what is said,
-    None: as many as usual. ends_speech: the client wants to know of these ends. utterance_end:
-    milliseconds of silence after which it is told of it, None: it is not. diarise: who says each
-    word is wanted, too. ignored: names of what is asked for besides, without an effect."""
+    """format: of the audio that comes; None: its container says so. endpointing: milliseconds of
+    silence that end what is said, None: as many as usual. ends_speech: the client wants to know of
+    these ends. utterance_end: milliseconds of silence after which it is told of it, None: it is
+    not. diarise: who says each word is wanted, too. ignored: names of what is asked for besides,
+    without an effect."""
 
-    format: AudioFormat
+    format: AudioFormat | None
     interim: bool
     endpointing: int | None
     ends_speech: bool
@@ -197,7 +199,7 @@ def live_options(params: QueryParams, *, diarises: bool = False) -> LiveOptions:
         hints=asked.hints,
         tells_language=asked.tells_language,
         keyterms=asked.keyterms,
-        format=live_format(query),
+        format=raw_format(query),
         interim=query.flag("interim_results"),
         endpointing=_endpointing(query) if ends_speech else None,
         ends_speech=ends_speech,
@@ -221,7 +223,7 @@ def file_options(params: QueryParams, *, diarises: bool) -> FileOptions:
         hints=asked.hints,
         tells_language=asked.tells_language,
         keyterms=asked.keyterms,
-        format=None if query.text("encoding") is None else live_format(query),
+        format=raw_format(query),
         utterances=query.flag("utterances"),
         split=query.seconds("utt_split", SPLIT),
         diarise=query.flag("diarize"),
@@ -262,15 +264,16 @@ def _endpointing(query: Query) -> int | None:
         raise wrong("endpointing", expected, shown(query.text("endpointing"))) from None
 
 
-def live_format(query: Query) -> AudioFormat:
-    """Of the audio that comes. Raises ProtocolError."""
-    name, encodings = query.text("encoding"), ", ".join(ENCODINGS)
-    if name is None:
-        got = "nothing, so containers such as WebM or WAV, which are not heard live"
-        raise wrong("encoding", f"one of {encodings}", got, "unsupported_parameter")
+def raw_format(query: Query) -> AudioFormat | None:
+    """Of samples without a header; None: a container says itself. Raises ProtocolError."""
+    name = query.text("encoding")
+    if name is None or name in CONTAINERS:
+        return None
     kind = ENCODINGS.get(name)
     if kind is None:
-        raise wrong("encoding", f"one of {encodings}", shown(name), "unsupported_parameter")
+        known = ", ".join((*ENCODINGS, *CONTAINERS))
+        expected = f"one of {known}, or none for a container such as WebM or Ogg"
+        raise wrong("encoding", expected, shown(name), "unsupported_parameter")
     if query.text("sample_rate") is None:
         raise wrong("sample_rate", "samples per second with an encoding", "nothing")
     try:

@@ -101,6 +101,7 @@ class SessionSettings:
     keywords: tuple[str, ...] = ()  # words of it, to be heard more readily
     delay: Delay | None = None  # how long text may wait to be surer; None: as is thought best
     format: AudioFormat = AudioFormat()  # of the audio that comes
+    contained: bool = False  # in a container, which says how; `format` is what it is made to
     turn_detection: TurnDetection | None = TurnDetection()  # None: the client ends turns itself
     logprobs: bool = False  # transcripts come with log probabilities of their tokens
     provisional: bool = False  # text that may still change is wanted, too

@@ -133,25 +133,31 @@ def open_ffmpeg(file: BinaryIO, head: bytes) -> Iterator[AudioSource]:
             ) from error
         raise MediaError("not_audio", f"expected an audio file; got {name}") from error
     with container:
-        if not container.streams.audio:
-            if container.streams:
-                raise MediaError(
-                    "no_audio_track", f"expected a file with an audio track; got {name} without one"
-                )
-            raise MediaError(
-                "truncated", f"expected a complete audio file; got {name} cut before its tracks"
-            )
-        stream = max(container.streams.audio, key=preference)
-        if stream.codec_context is None:
-            raise MediaError(
-                "unsupported",
-                f"expected an audio file that can be decoded; got {name} coded in an unknown way",
-            )
+        stream = audio_stream(container, name)
         yield AudioSource(
             container.format.name.split(",")[0],
             stream.codec_context.name,
             ffmpeg_blocks(container, stream),
         )
+
+
+def audio_stream(container: Any, name: str) -> Any:
+    """The one to be heard. name: of what it is a container of, for people."""
+    if not container.streams.audio:
+        if container.streams:
+            raise MediaError(
+                "no_audio_track", f"expected a file with an audio track; got {name} without one"
+            )
+        raise MediaError(
+            "truncated", f"expected a complete audio file; got {name} cut before its tracks"
+        )
+    stream = max(container.streams.audio, key=preference)
+    if stream.codec_context is None:
+        raise MediaError(
+            "unsupported",
+            f"expected an audio file that can be decoded; got {name} coded in an unknown way",
+        )
+    return stream
 
 
 def preference(stream: Any) -> tuple[bool, bool, bool]:
@@ -164,9 +170,23 @@ def preference(stream: Any) -> tuple[bool, bool, bool]:
 
 
 def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:
-    most = TIMING.get(container.format.name.split(",")[0])
     begins = container.start_time
-    timeline = Timeline(None if begins is None else begins / av.time_base, most or 0.0)
+    most = longest_pause(container)
+    timeline = Timeline(None if begins is None else begins / av.time_base, most)
+    yield from decoded_blocks(container, stream, timeline)
+    check_complete(declared_seconds(container, stream), timeline.placed)
+
+
+def longest_pause(container: Any) -> float:
+    """Seconds that its times may leave out; 0.0 if it tells none."""
+    return TIMING.get(container.format.name.split(",")[0], 0.0)
+
+
+def decoded_blocks(
+    container: Any, stream: Any, timeline: Timeline
+) -> Iterator[tuple[int, Samples]]:
+    """All that can be decoded, with the silence between."""
+    is_timed = longest_pause(container) > 0
     good = bad = 0
     for packet in demux(container, stream):
         try:
@@ -178,7 +198,7 @@ def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:
             continue
         for frame in frames:
             rate = checked_rate(frame.sample_rate)
-            pause = timeline.place(frame.time if most else None, frame.samples / rate)
+            pause = timeline.place(frame.time if is_timed else None, frame.samples / rate)
             yield from silence(rate, pause)
             yield rate, mono(planes(frame))
     if bad > good:
@@ -186,7 +206,6 @@ def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:
             "truncated",
             f"expected a complete audio file; got one with {bad} of {bad + good} packets damaged",
         )
-    check_complete(declared_seconds(container, stream), timeline.placed)
 
 
 def silence(rate: int, seconds: float) -> Iterator[tuple[int, Samples]]:

@@ -112,3 +112,30 @@ async def test_the_camera_is_looked_at(page: Page) -> None:
     await page.click("#live")
     await page.click("#take")
     assert await ask(page, QUESTION) == "Green."
+
+
+async def test_what_a_browsers_recorder_writes_is_heard_as_it_comes(page: Page) -> None:
+    """As Deepgram's first example for browsers: pieces of a WebM on its live wire."""
+    said = await page.js("""new Promise(async (done, failed) => {
+        const microphone = await navigator.mediaDevices.getUserMedia({ audio: true });
+        const recorder = new MediaRecorder(microphone);
+        const url = location.origin.replace("http", "ws") + "/v1/listen?endpointing=300";
+        const socket = new WebSocket(url);
+        socket.onopen = () => recorder.start(250);
+        recorder.ondataavailable = ({ data }) => {
+            if (data.size > 0 && socket.readyState == 1) socket.send(data);
+        };
+        const texts = [];
+        socket.onmessage = ({ data }) => {
+            const told = JSON.parse(data);
+            if (told.type == "Error") failed(told.description);
+            if (told.type != "Results") return;
+            texts.push(told.channel.alternatives[0].transcript);
+            if (!told.speech_final) return;
+            recorder.stop();
+            socket.close();
+            microphone.getTracks().forEach((track) => track.stop());
+            done(recorder.mimeType + " " + texts.join(" "));
+        };
+    })""")
+    assert said == f"audio/webm;codecs=opus {QUESTION}"

@@ -14,7 +14,7 @@ from lookhear.gateway.checks.models import diariser
 from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.deepgram.options import LiveOptions, listener, live_options
 from lookhear.gateway.http.notes import notes
-from lookhear.gateway.realtime.deepgram.listen import ListenDialect
+from lookhear.gateway.realtime.deepgram.listen import UNPACKED, ListenDialect
 from lookhear.gateway.realtime.deepgram.messages import configure, read
 from lookhear.gateway.realtime.deepgram.pieces import Turn
 from lookhear.gateway.realtime.protocol import events
@@ -60,7 +60,7 @@ class DeepgramDialect(ListenDialect):
                 raise wrong("diarize", f"false, {lacks}", "true", "unsupported_parameter")
         except ProtocolError as problem:
             return settings, problem
-        self._asked = options, card
+        self._asked, self._format = (options, card), options.format
         self.headers = notes(card, options.ignored)
         self._speakers = LiveSpeakers() if options.diarise else None
         self._has_words = card.untimed(options.language) is None
@@ -76,7 +76,8 @@ class DeepgramDialect(ListenDialect):
                 language=options.language,
                 languages=options.hints,
                 keywords=options.keyterms,
-                format=options.format,
+                format=options.format or UNPACKED,
+                contained=options.format is None,
                 turn_detection=detection,
                 provisional=options.interim,
                 words=self._has_words,
@@ -118,6 +119,9 @@ class DeepgramDialect(ListenDialect):
                 return [{"type": "ConfigureSuccess", **told}]
             case events.SessionCreated(session, created_at=created):
                 self._request, self._created = session, created
+                return []
+            case events.AudioUnpacked(seconds):
+                self._unpacked = seconds
                 return []
             case events.SpeakingStarted(item, milliseconds):
                 return self._speech_started(item, milliseconds / 1000)
@@ -178,7 +182,7 @@ class DeepgramDialect(ListenDialect):
             turn.from_finalize = True
 
     def _delta(self, event: events.TranscriptDelta) -> list[Json]:
-        turn, came, told = self._turn(event.item), self._came(), []
+        turn, came, told = self._turn(event.item), self._came, []
         if turn.is_full(event.text, came):
             told.append(self._told(turn.final(turn.said_until(came))))
         turn.add(event.text, event.logprobs)
@@ -187,7 +191,7 @@ class DeepgramDialect(ListenDialect):
     def _interim(self, turn: Turn) -> list[Json]:
         if self._asked is None or not self._asked[0].interim:
             return []
-        result = turn.interim(self._came())
+        result = turn.interim(self._came)
         return [] if result is None else [self._told(result)]
 
     def _completed(self, item: str, language: str | None) -> list[Json]:
@@ -238,12 +242,6 @@ class DeepgramDialect(ListenDialect):
         return [self._told(nothing.final(nothing.start)) | {"from_finalize": True}]
 
     # --- what is known of all of it --------------------------------------------------------------
-
-    def _came(self) -> float:
-        """Seconds of audio that the client has sent."""
-        assert self._asked is not None, "a session whose URL was refused hears nothing"
-        format = self._asked[0].format
-        return self._bytes / (format.rate * format.sample_bytes)
 
     def _told(self, result: Json) -> Json:
         """The result, and who heard it."""

@@ -15,11 +15,11 @@ from lookhear.gateway.deepgram.options import (
     Query,
     checked_keyterms,
     listener,
-    live_format,
+    raw_format,
 )
 from lookhear.gateway.http.notes import notes
 from lookhear.gateway.realtime.deepgram.flux_turns import THRESHOLDS, FluxTurn, Thresholds
-from lookhear.gateway.realtime.deepgram.listen import ListenDialect
+from lookhear.gateway.realtime.deepgram.listen import UNPACKED, ListenDialect
 from lookhear.gateway.realtime.deepgram.messages import KEYTERM_LIMIT, SCHEMA_ERROR, read
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.commands import (
@@ -53,7 +53,6 @@ class FluxDialect(ListenDialect):
         self._has_words = False  # whether deltas are followed by the times of their words
         self._thresholds = Thresholds()
         self._hints: tuple[str, ...] = ()
-        self._byte_rate = 1  # of the audio that comes
         self._sequence = 0  # of the next message
         self._turns: dict[str, FluxTurn] = {}  # by item, in the order in which they began
         self._next_index = 0
@@ -76,14 +75,13 @@ class FluxDialect(ListenDialect):
                 tells_language=not is_english,
                 keyterms=checked_keyterms(query.all("keyterm")),
             )
-            card, format = listener(options, models), live_format(query)
+            card, self._format = listener(options, models), raw_format(query)
             self._thresholds = Thresholds().changed(self._query, "invalid_value")
             self.headers = notes(card, query.ignored("model", *THRESHOLDS))
         except ProtocolError as problem:
             return settings, problem
         self._card, self._hints = card, options.hints
         self._has_words = card.untimed(options.language) is None
-        self._byte_rate = format.rate * format.sample_bytes
         settings = replace(
             settings,
             model=card.id,
@@ -91,7 +89,8 @@ class FluxDialect(ListenDialect):
             language=options.language,
             languages=options.hints,
             keywords=options.keyterms,
-            format=format,
+            format=self._format or UNPACKED,
+            contained=self._format is None,
             provisional=True,
             words=self._has_words,
             logprobs=not self._has_words,
@@ -166,6 +165,9 @@ class FluxDialect(ListenDialect):
             case events.SessionCreated(session):
                 self._request = session
                 return [self._message("Connected")]
+            case events.AudioUnpacked(seconds):
+                self._unpacked = seconds
+                return []
             case events.SpeakingStarted(item, milliseconds):
                 start = milliseconds / 1000
                 self._turns.setdefault(item, FluxTurn(start, start))
@@ -272,7 +274,7 @@ class FluxDialect(ListenDialect):
             event=event,
             turn_index=turn.index,
             audio_window_start=round(turn.start, 3),
-            audio_window_end=round(turn.heard_until(self._bytes / self._byte_rate), 3),
+            audio_window_end=round(turn.heard_until(self._came), 3),
             transcript=turn.said,
             words=turn.all_words(),
             end_of_turn_confidence=round(turn.over, 4),

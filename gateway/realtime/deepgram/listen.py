@@ -7,12 +7,17 @@ from typing import ClassVar
 
 from starlette.datastructures import QueryParams
 
+from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.realtime.protocol.dialect import Close, Denial, Dialect
+from lookhear.gateway.realtime.protocol.refusals import UNREADABLE
 from lookhear.gateway.sockets.cutting import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
+from lookhear.media.audio.pcm import AudioFormat
 
+UNPACKED = AudioFormat("audio/pcm", SAMPLE_RATE)  # what containers are made to
+UNREADABLE_DATA = Close(1008, "DATA-0000: the payload cannot be decoded as audio")
 IDLE = Close(1011, "NET-0001: neither audio nor a KeepAlive came for too long")
 
 
@@ -26,7 +31,9 @@ class ListenDialect(Dialect):
         self._ids = ids
         self.requested_model = self._query.get("model") or None
         self._request = ""  # its id
+        self._format: AudioFormat | None = None  # of the audio; None: a container says so
         self._bytes = 0  # of the audio so far
+        self._unpacked = 0.0  # seconds that were in its container
         self._next_start = 0.0  # of a turn that is not announced
         self._last_code: str | None = None  # of the last problem that was told
 
@@ -39,8 +46,17 @@ class ListenDialect(Dialect):
         """As over HTTP."""
         return Denial(*shapes.denial(problem.message, self._ids("req"), status))
 
+    @property
+    def _came(self) -> float:
+        """Seconds of audio that the client has sent, so far as they are known."""
+        if self._format is None:
+            return self._unpacked
+        return self._bytes / (self._format.rate * self._format.sample_bytes)
+
     def closing(self, close: Close) -> Close:
         """Who was silent for too long is told so by a code of its own; no code is ours alone."""
+        if self._last_code == UNREADABLE:
+            return UNREADABLE_DATA
         if self._last_code == "session_idle":
             return IDLE
         return close if close.code < 3000 else Close(1008, close.reason)

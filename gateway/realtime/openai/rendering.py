@@ -112,7 +112,7 @@ def server_events(event: SessionEvent) -> list[Json]:
         case events.Refused(problem) | events.SpeakersLost(problem):
             where = {"param": problem.param, "event_id": problem.event_id}
             return [{"type": "error", "error": {**objects.failure(problem), **where}}]
-        case events.SessionFinished() | events.FellSilent():
+        case events.SessionFinished() | events.FellSilent() | events.AudioUnpacked():
             return []
         case events.GoingAway(seconds):
             return [{"type": "lookhear.going_away", "seconds": round(seconds, 3)}]

@@ -52,6 +52,13 @@ class SessionResumed:
 
 
 @dataclass(frozen=True, slots=True)
+class AudioUnpacked:
+    """Of a client whose audio comes in a container: so many seconds of it, up to now."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class SessionFinished:
     """All is said, after `Finish`; the socket closes next. seconds: of audio heard."""
 
@@ -328,6 +335,7 @@ class FramesCleared:
 SessionEvent = (
     SessionCreated
     | SessionResumed
+    | AudioUnpacked
     | SessionFinished
     | GoingAway
     | Refused

@@ -11,6 +11,7 @@ from lookhear.gateway.realtime.protocol.commands import CancelResponse, Command
 
 NO_PLACE = "too_many_speakers"  # with this code an engine refuses one more speaker
 EMPTY_COMMIT = "input_audio_buffer_commit_empty"
+UNREADABLE = "unreadable_audio"  # the container that it came in is none, or is damaged
 GOING_AWAY = "going_away"  # the server ends
 # What an engine may blame: settings of a session by their names there.
 _SETTINGS = ("language", "prompt", "model", "words", "logprobs")

@@ -271,6 +271,9 @@ class RealtimeProtocol:
         assert self.can_hear
         if (submit := self._speakers.hear(self._settings.diariser, heard.samples)) is not None:
             self._emitter.put(submit)
+        if self._settings.contained:
+            seconds = self.seconds_heard + len(heard.samples) / SAMPLE_RATE
+            self._emitter.send(events.AudioUnpacked(seconds))
         self._turns.hear(heard, now=now, event_id=event_id)
         self._break_silence()
         return self._take()

@@ -20,15 +20,8 @@ from lookhear.engine.client.client import EngineUnavailable
 from lookhear.engine.messages import Event, ExpectSpeech
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.answering.limits import DialogueLimits
-from lookhear.gateway.realtime.listening.audio_intake import AudioIntake
 from lookhear.gateway.realtime.pictures.media_requests import AudioRequest, load
-from lookhear.gateway.realtime.protocol.commands import (
-    Append,
-    ClientCommand,
-    Commit,
-    Finish,
-    RareCommand,
-)
+from lookhear.gateway.realtime.protocol.commands import Append, ClientCommand, Commit, Finish
 from lookhear.gateway.realtime.protocol.dialect import Close, Dialect
 from lookhear.gateway.realtime.protocol.events import Refused
 from lookhear.gateway.realtime.protocol.outputs import (
@@ -45,7 +38,7 @@ from lookhear.gateway.realtime.protocol.refusals import going_away, our_bug, res
 from lookhear.gateway.realtime.session.attachment import Attachment, Ending
 from lookhear.gateway.realtime.session.departure import Departure
 from lookhear.gateway.realtime.session.failures import failure
-from lookhear.gateway.realtime.session.hearing import heard
+from lookhear.gateway.realtime.session.hearing import Hearing
 from lookhear.gateway.realtime.session.lifetime import Lifetime
 from lookhear.gateway.realtime.session.machine import SHUT_DOWN, RealtimeProtocol
 from lookhear.gateway.realtime.session.parsing import commands_of
@@ -92,8 +85,7 @@ class RealtimeSession:
             hears_ends=services.turn_ends.can_tell,
             created_at=services.now(),
         )
-        settings = self._protocol.settings
-        self._intake = AudioIntake(services.silero, settings.format, settings.vad())
+        self._hearing = Hearing(services, self._protocol.settings)
         self._inbox = ByteQueue[WireFrame | None](config.max_inbox_bytes, WAITING)  # None: last
         self._outbox = Outbox(config.max_outbox_bytes, KEPT if config.resume_seconds else 0)
         self._attachment: Attachment | None = None  # None: the client is away
@@ -143,7 +135,7 @@ class RealtimeSession:
                 worker.cancel()
                 await asyncio.gather(worker, return_exceptions=True)
             self._inbox.clear()
-            self._intake.end_turn()  # its filters are large, and we are no garbage for a while yet
+            self._hearing.close()
             self.ended.set()
 
     # --- its sockets -----------------------------------------------------------------------------
@@ -272,7 +264,7 @@ class RealtimeSession:
                 self._counted.set()
                 await self._handle(commands)
                 if taken[-1] is None:
-                    await self._hear([], flush=True)
+                    await self._hear([], flush=True, ends=True)
                     self._apply(self._protocol.depart(now=services.clock()))
                 self._is_working = False
                 self._look()
@@ -296,15 +288,16 @@ class RealtimeSession:
             if isinstance(command, Append):
                 appends.append(command)
                 continue
-            await self._hear(appends, flush=isinstance(command, Commit | Finish))
+            ends = isinstance(command, Finish)
+            await self._hear(appends, flush=ends or isinstance(command, Commit), ends=ends)
             appends = []
             if isinstance(command, ProtocolError):
                 self._apply(self._protocol.refuse(command))
             else:
                 await self._receive(command)
-        await self._hear(appends, flush=False)
+        await self._hear(appends)
 
-    async def _receive(self, command: RareCommand) -> None:
+    async def _receive(self, command: ClientCommand) -> None:
         """What the command points at is loaded before it goes on; later frames wait for it."""
         services, protocol = self._services, self._protocol
         protocol.know(services.models)
@@ -321,7 +314,9 @@ class RealtimeSession:
         else:
             self._apply(protocol.loaded(media, now=services.clock()))
 
-    async def _hear(self, appends: Sequence[Append], *, flush: bool) -> None:
+    async def _hear(
+        self, appends: Sequence[Append], *, flush: bool = False, ends: bool = False
+    ) -> None:
         if not appends and not flush:
             return
         if not self._protocol.can_hear:
@@ -331,8 +326,12 @@ class RealtimeSession:
         await self._room_for_turns()
         chunks, wants = [append.audio for append in appends], self._protocol.wants_sound
         event_id = appends[-1].event_id if appends else None
-        async for part in heard(chunks, self._intake, self._services, wants, flush=flush):
-            self._apply(self._protocol.hear(part, now=self._services.clock(), event_id=event_id))
+        try:
+            async for part in self._hearing.heard(chunks, wants, flush=flush, ends=ends):
+                now = self._services.clock()
+                self._apply(self._protocol.hear(part, now=now, event_id=event_id))
+        except ProtocolError as problem:
+            self._end_early(problem, Close(1008, problem.code))
 
     async def _room_for_turns(self) -> None:
         """A client far ahead of the engine waits here, and so in the end in its own send."""
@@ -377,9 +376,9 @@ class RealtimeSession:
                 case UseModel():
                     self._engine.use_model(self.id, output.model)
                 case Tune():
-                    self._intake.tune(output.format, output.vad)
+                    self._hearing.tune(output)
                 case ResetIntake():
-                    self._intake.end_turn(output.sample)
+                    self._hearing.end_turn(output.sample)
                 case TurnFinished():
                     self._tally.turn(output)
                 case ResponseFinished():

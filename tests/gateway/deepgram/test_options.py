@@ -62,6 +62,14 @@ def test_a_turn_does_not_end_while_somebody_draws_breath() -> None:
     assert settings.turn_detection.silence_duration_ms == 200
 
 
+@pytest.mark.parametrize("query", ["", "encoding=flac", "encoding=ogg-opus&sample_rate=48000"])
+def test_a_container_says_itself_how_its_audio_is_coded(query: str) -> None:
+    settings, problem = first(query)
+    assert problem is None
+    assert settings.contained and settings.format == AudioFormat("audio/pcm", 16_000)
+    assert not first(FORMAT)[0].contained
+
+
 def test_hints_are_the_only_languages_that_may_be() -> None:
     settings, problem = first(f"{FORMAT}&language=multi&language_hint=en&language_hint=fr-CA")
     assert problem is None
@@ -71,7 +79,6 @@ def test_hints_are_the_only_languages_that_may_be() -> None:
 @pytest.mark.parametrize(
     "query, named",
     [
-        ("", "encoding"),
         ("encoding=opus&sample_rate=48000", "encoding"),
         ("encoding=linear16", "sample_rate"),
         ("encoding=linear16&sample_rate=fast", "sample_rate"),
@@ -101,7 +108,8 @@ def test_what_cannot_be_had_is_refused_by_name(query: str, named: str) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_switched_off_is_not_asked_for(name: str) -> None:
-    assert live_options(QueryParams(f"{FORMAT}&{name}=false")).format.rate == 16_000
+    format = live_options(QueryParams(f"{FORMAT}&{name}=false")).format
+    assert format is not None and format.rate == 16_000
 
 
 def test_what_has_no_effect_is_named() -> None:

@@ -13,62 +13,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from lookhear.media.audio.decode import Audio, MediaError, decode_audio, iter_audio
-
-RATE = 16000
-SECONDS = 4
-
-
-def voice(rate: int = RATE) -> np.ndarray:
-    """Four seconds of a wavering tone at `rate`."""
-    t = np.arange(SECONDS * rate) / rate
-    wave = 0.3 * np.sin(2 * np.pi * 300 * t) * np.sin(2 * np.pi * 0.9 * t)
-    return wave.astype(np.float32)
-
-
-def by_sndfile(container: str, codec: str) -> bytes:
-    buffer = io.BytesIO()
-    soundfile.write(buffer, voice(), RATE, format=container, subtype=codec)
-    return buffer.getvalue()
-
-
-class Pipe:
-    """A file that cannot be seeked in, as a browser's recorder or a shell pipe."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def write(self, data: bytes) -> int:
-        self.data += bytes(data)
-        return len(data)
-
-
-def by_ffmpeg(container: str, codec: str, rate: int, *, pipe: bool = False) -> bytes:
-    buffer: Any = Pipe() if pipe else io.BytesIO()
-    with av.open(buffer, "w", format=container) as output:
-        stream: Any = output.add_stream(codec, rate=rate)
-        stream.layout = "mono"
-        if container == "mp4":  # a video file's audio track
-            video = output.add_stream("mpeg4", rate=10)
-            video.width = video.height = 64
-            video.pix_fmt = "yuv420p"
-            for number in range(10 * SECONDS):
-                picture = av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), np.uint8))
-                picture.pts = number
-                output.mux(video.encode(picture))
-            output.mux(video.encode(None))
-        context = stream.codec_context
-        frame = av.AudioFrame.from_ndarray(voice(rate)[None], format="fltp", layout="mono")
-        frame.sample_rate = rate
-        frame.pts = 0
-        converter = av.AudioResampler(
-            context.format, stream.layout, rate, frame_size=context.frame_size or 1024
-        )
-        for part in [*converter.resample(frame), *converter.resample(None)]:
-            output.mux(stream.encode(part))
-        output.mux(stream.encode(None))
-    return bytes(buffer.data) if pipe else bytes(buffer.getvalue())
-
+from lookhear.media.audio.decode import MediaError, decode_audio, iter_audio
+from tests.media.audio.recordings import RATE, SECONDS, by_ffmpeg, by_sndfile, likeness, voice
 
 # name: how it is made, the container and codec that decoding reports
 RECIPES: dict[str, tuple[Callable[[], bytes], str, str]] = {
@@ -96,14 +42,6 @@ def file(name: str) -> bytes:
     return RECIPES[name][0]()
 
 
-def likeness(audio: Audio) -> float:
-    """Best correlation with the source over shifts up to 100 ms (encoders' delays)."""
-    source = voice()[8000:56000]
-    samples = np.pad(audio.samples, (0, 4000))[7980 : 8000 + len(source) + 1600]
-    shift = int(np.correlate(samples, source, "valid").argmax())
-    return float(np.corrcoef(source, samples[shift : shift + len(source)])[0, 1])
-
-
 def refusal(data: bytes, **limits: Any) -> MediaError:
     with pytest.raises(MediaError) as caught:
         decode_audio(data, **limits)
@@ -118,7 +56,7 @@ def test_every_container(name: str) -> None:
     assert audio.samples.dtype == np.float32 and audio.samples.ndim == 1
     assert (audio.rate, audio.container, audio.codec) == (RATE, container, codec)
     assert audio.duration_s == pytest.approx(SECONDS, abs=0.12)
-    assert likeness(audio) > 0.98
+    assert likeness(audio.samples) > 0.98
 
 
 @pytest.mark.parametrize("name", ["wav", "m4a", "opus"])
@@ -198,7 +136,7 @@ def test_several_ogg_files_in_a_row_are_heard_to_the_end(name: str) -> None:
     """As recorders of stations write it."""
     audio = decode_audio(3 * file(name))
     assert audio.duration_s == pytest.approx(3 * SECONDS, abs=0.2)
-    assert likeness(audio) > 0.98
+    assert likeness(audio.samples) > 0.98
 
 
 @pytest.mark.parametrize("told", [0, RATE, 9 * RATE])
