@@ -272,9 +272,11 @@ class EngineClient:
         """As `transcribe_file`, by the model that the message names."""
         return await self._files.diarise(self._fleet.pool(message.model), message)
 
-    async def load_adapter(self, message: LoadAdapter) -> AdapterLoaded:
+    async def load_adapter(self, message: LoadAdapter, *, replaces: bool) -> AdapterLoaded:
         """By all engines of the model, or by none. Raises EngineRequestError, EngineUnavailable."""
-        return await self._adapters.load(self._fleet.pool(message.model), message)
+        return await self._adapters.load(
+            self._fleet.pool(message.model), message, replaces=replaces
+        )
 
     async def unload_adapter(self, message: UnloadAdapter) -> None:
         """As `load_adapter`."""

@@ -26,6 +26,7 @@ from lookhear.gateway.services.services import Services, served, services
 from lookhear.gateway.telemetry.log import log_event
 
 MAX_BODY = 64 * 1024
+DUPLICATE = "duplicate_adapter"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -52,18 +53,15 @@ async def load(request: Request) -> Response:
     gateway = services(request)
     asked, card = await _read(request, gateway, AdapterPlace)
     folder = _folder(gateway, asked.lora_path or asked.lora_name)
-    id = f"{card.id}:{asked.lora_name}"
-    if not asked.load_inplace and any(model.id == id for model in gateway.models):
-        expected = "another name, or load_inplace true"
-        raise wrong("lora_name", expected, shown(asked.lora_name), "duplicate_adapter")
     message = LoadAdapter(gateway.ids("adapter"), card.id, asked.lora_name, str(folder))
     try:
-        loaded = await gateway.engine.load_adapter(message)
+        loaded = await gateway.engine.load_adapter(message, replaces=bool(asked.load_inplace))
     except (EngineRequestError, EngineUnavailable) as error:
         able = [model for model in gateway.models if model.can("adapters") and not model.parent]
         guessed = card if not asked.model and len(able) > 1 else None
         raise _refusal(error, "lora_path", guessed) from None
     log_event("adapter loaded", model=card.id, adapter=asked.lora_name, version=loaded.version)
+    id = f"{card.id}:{asked.lora_name}"
     told = {"id": id, "object": "adapter", "parent": card.id}
     return JSONResponse({**told, "rank": loaded.rank, "version": loaded.version})
 
@@ -126,6 +124,8 @@ def _refusal(
     """guessed: the model that was asked, of several, since the client named none."""
     if isinstance(error, EngineUnavailable):
         return unavailable(error)
+    if error.code == DUPLICATE:
+        return ApiError(400, f"lora_name: {error}", code=error.code, param="lora_name")
     if is_clients_fault(error.code):
         whose = f" ({guessed.id} was asked, no model was named)" if guessed else ""
         return ApiError(400, f"{param}: {error}{whose}", code=error.code, param=param)

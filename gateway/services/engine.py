@@ -91,7 +91,7 @@ class Engine(Protocol):
     ) -> list[Pooled]:
         """Raises InputRefused and EngineUnavailable."""
 
-    async def load_adapter(self, message: LoadAdapter) -> AdapterLoaded:
+    async def load_adapter(self, message: LoadAdapter, *, replaces: bool) -> AdapterLoaded:
         """Raises EngineRequestError and EngineUnavailable."""
 
     async def unload_adapter(self, message: UnloadAdapter) -> None:

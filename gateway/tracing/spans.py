@@ -208,9 +208,9 @@ class TracedEngine:
             span.set_attribute("lookhear.tokens", sum(one.tokens for one in found))
             return found
 
-    async def load_adapter(self, message: LoadAdapter) -> AdapterLoaded:
+    async def load_adapter(self, message: LoadAdapter, *, replaces: bool) -> AdapterLoaded:
         """Raises EngineRequestError, EngineUnavailable."""
-        return await self._engine.load_adapter(message)
+        return await self._engine.load_adapter(message, replaces=replaces)
 
     async def unload_adapter(self, message: UnloadAdapter) -> None:
         """Raises EngineRequestError, EngineUnavailable."""

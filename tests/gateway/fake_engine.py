@@ -287,11 +287,13 @@ class FakeEngine:
         finally:
             self._changed()
 
-    async def load_adapter(self, message: LoadAdapter) -> AdapterLoaded:
+    async def load_adapter(self, message: LoadAdapter, *, replaces: bool) -> AdapterLoaded:
         if self.adapter_error is not None:
             raise self.adapter_error
         (base,) = [card for card in self.models if card.id == message.model]
         id = f"{message.model}:{message.name}"
+        if not replaces and any(card.id == id for card in self.models):
+            raise EngineRequestError("duplicate_adapter", "expected another name")
         self.models = [card for card in self.models if card.id != id]
         self.models.append(dataclasses.replace(base, id=id, parent=base.id))
         self.adapters.append(message)

@@ -21,10 +21,14 @@ class AdapterRequests:
         self._waiting: dict[tuple[Replica, str], asyncio.Future[AdapterLoaded]] = {}
         self._lock = asyncio.Lock()  # one after another: all engines end up with the same ones
 
-    async def load(self, pool: Pool, message: LoadAdapter) -> AdapterLoaded:
-        """By all engines of the model, or by none. Raises EngineRequestError, EngineUnavailable."""
+    async def load(self, pool: Pool, message: LoadAdapter, *, replaces: bool) -> AdapterLoaded:
+        """By all engines of the model, or by none. replaces: also one of that name. Raises
+        EngineRequestError, EngineUnavailable."""
         async with self._lock:
             before = pool.adapters.get(message.name)
+            if before is not None and not replaces:  # asked here, where nobody loads it meanwhile
+                text = f"expected another name, or load_inplace true, got {message.name!r}"
+                raise EngineRequestError("duplicate_adapter", text)
             asked = [replica for replica in pool.replicas if replica.is_running]
             if not asked:
                 raise EngineUnavailable(f"the engine of {pool.name} is not running")

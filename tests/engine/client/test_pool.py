@@ -507,12 +507,32 @@ async def test_vectors_that_are_not_to_be(how: str) -> None:
     await fleet.client.close()
 
 
+async def test_of_two_that_load_an_adapter_of_one_name_at_once_the_second_is_told() -> None:
+    fleet = Fleet(60.0)
+    await fleet.load()
+    asked = LoadAdapter("r", "m", "a", "/a")
+    later = dataclasses.replace(asked, request="s", folder="/b")
+    first, second = (
+        asyncio.create_task(fleet.client.load_adapter(message, replaces=False))
+        for message in (asked, later)
+    )
+    await until(lambda: all(engine.got == [asked] for engine in fleet.engines))
+    for engine in fleet.engines:
+        engine.tell(AdapterLoaded("r", "a", 4, "v"))
+    assert (await first).version == "v"
+    with pytest.raises(EngineRequestError, match="expected another name") as told:
+        await second
+    assert told.value.code == "duplicate_adapter"
+    assert all(later not in engine.got for engine in fleet.engines)
+    await fleet.client.close()
+
+
 async def test_adapters_are_with_all_engines_or_with_none() -> None:
     fleet = Fleet(60.0)
     await fleet.load()
     one, other = fleet.engines
     asked = LoadAdapter("r", "m", "a", "/a")
-    loading = asyncio.create_task(fleet.client.load_adapter(asked))
+    loading = asyncio.create_task(fleet.client.load_adapter(asked, replaces=False))
     await until(lambda: one.got == [asked] and other.got == [asked])
     one.tell(AdapterLoaded("r", "a", 4, "v"))
     assert not loading.done()
@@ -537,7 +557,7 @@ async def test_adapters_are_with_all_engines_or_with_none() -> None:
     for engine in fleet.engines:
         engine.got.clear()
     again = dataclasses.replace(asked, request="s", folder="/b")
-    loading = asyncio.create_task(fleet.client.load_adapter(again))
+    loading = asyncio.create_task(fleet.client.load_adapter(again, replaces=True))
     await until(lambda: again in one.got and again in other.got)
     one.tell(AdapterLoaded("s", "a", 4, "w"))
     other.tell(AdapterFailed("s", "invalid_adapter", "no"))
