@@ -13,12 +13,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from lookhear.bench.measures.trace import Trace
 from lookhear.bench.recordings.session import Session, audio_seconds
 from lookhear.bench.wires.job import Job, SessionPlan, Turns
 from lookhear.errors import ConnectionFailed, LookhearError
+from lookhear.terminal.progress import counting
 from lookhear.transport.address import Server
 
 
@@ -130,15 +130,13 @@ def _run(job: Job, folder: Path, api_key: str | None, about: str, console: Conso
         str(folder / "traces"),
     ]
     environment = {**os.environ, **({"LOOKHEAR_API_KEY": api_key} if api_key else {})}
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True) as bars:
-        task = bars.add_task(about, total=len(job.sessions))
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env=environment
-        ) as generator:
-            assert generator.stdout is not None
-            for _ in generator.stdout:
-                bars.advance(task)
+    with (
+        counting(console, about, len(job.sessions)) as advance,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as generator,
+    ):
+        assert generator.stdout is not None
+        for _ in generator.stdout:
+            advance()
     if generator.returncode:
         raise GeneratorFailed(f"the load generator failed with status {generator.returncode}")
     lines = (folder / "traces").read_text("utf-8").splitlines()

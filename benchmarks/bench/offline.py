@@ -21,7 +21,6 @@ from typing import Any
 
 import soundfile
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from lookhear.bench.measures import metrics
@@ -45,6 +44,7 @@ from lookhear.bench.subject import (
 from lookhear.client import AsyncClient
 from lookhear.errors import UsageError
 from lookhear.results import first_able
+from lookhear.terminal.progress import counting
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +95,11 @@ async def over_http(
 
     await ask(sessions[0])
     began = time.monotonic()
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
-        task = bars.add_task("utterances", total=len(sessions))
+    with counting(console, "utterances", len(sessions)) as advance:
 
         async def counted(session: Session) -> Answer:
             answer = await ask(session)
-            bars.advance(task)
+            advance()
             return answer
 
         answers = await asyncio.gather(*(counted(session) for session in sessions))

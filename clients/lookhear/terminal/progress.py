@@ -4,6 +4,7 @@ elsewhere."""
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -11,6 +12,7 @@ from datetime import timedelta
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    MofNCompleteColumn,
     Progress,
     SpinnerColumn,
     Task,
@@ -19,6 +21,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
+
+EVERY = 15.0  # seconds between two lines about what takes minutes
 
 Report = Callable[[str, float | None], None]
 """Told what is going on and the share done, None if that is not known."""
@@ -52,6 +56,35 @@ def progress(console: Console, title: str) -> Iterator[Report]:
             bars.update(task, description=stage, total=total, completed=done, percent=percent)
 
         yield report
+
+
+@contextmanager
+def counting(
+    console: Console, title: str, total: int, *, every: float = EVERY
+) -> Iterator[Callable[[], None]]:
+    """How many of a number are done; yields what to call for each. every: seconds from one line to
+    the next where there is no terminal."""
+    if console.is_terminal:
+        columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
+        with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+            task = bars.add_task(title, total=total)
+            yield lambda: bars.advance(task)
+        return
+    done: list[None] = []
+    is_over = threading.Event()
+
+    def tell() -> None:
+        while not is_over.wait(every):
+            console.print(f"{title}: {len(done)} of {total} done", soft_wrap=True, markup=False)
+
+    console.print(f"{title} ...", soft_wrap=True, markup=False)
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield lambda: done.append(None)
+    finally:
+        is_over.set()
+        teller.join()
 
 
 class _Left(TimeRemainingColumn):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 
 from rich.console import Console
 from rich.progress import Progress
 
-from lookhear.terminal.progress import _Left, progress
+from lookhear.terminal.progress import _Left, counting, progress
 
 
 def plain(text: str) -> str:
@@ -44,3 +45,35 @@ def test_elsewhere_there_is_a_line_for_each_stage() -> None:
             report("one", share)
         report("two", 0.5)
     assert file.getvalue() == "one ...\ntwo ...\n"
+
+
+class Awaited(io.StringIO):
+    """What is written, until a text is there."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+        self.is_there = threading.Event()
+
+    def write(self, text: str) -> int:
+        count = super().write(text)
+        if self._text in self.getvalue():
+            self.is_there.set()
+        return count
+
+
+def test_elsewhere_there_is_a_line_now_and_then_of_how_many_are_done() -> None:
+    file = Awaited("1 of 4 done")
+    with counting(Console(file=file), "4 sessions, 300 s", 4, every=0.01) as advance:
+        advance()
+        assert file.is_there.wait(10)
+    lines = file.getvalue().splitlines()
+    assert lines[0] == "4 sessions, 300 s ..."
+    assert lines[-1] == "4 sessions, 300 s: 1 of 4 done"
+
+
+def test_a_terminal_has_a_bar_of_how_many_are_done() -> None:
+    file = io.StringIO()
+    with counting(Console(file=file, force_terminal=True, width=120), "sessions", 4) as advance:
+        advance()
+    assert "1/4" in plain(file.getvalue())
