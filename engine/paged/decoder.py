@@ -57,6 +57,10 @@ class PagedDims(Protocol):
     """What a pass asks of a decoder's geometry."""
 
     @property
+    def vocab(self) -> int:
+        """Tokens that have an embedding."""
+
+    @property
     def width(self) -> int:
         """Of an embedding."""
 

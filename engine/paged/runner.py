@@ -120,7 +120,8 @@ class PagedRunner:
     def place(self, request: PagedRequest) -> PagedSequence:
         """Find what is cached, reserve the rest. The scheduler has seen to it that there is room.
 
-        Raises `RequestError` if the request is longer than the engine can ever hold.
+        Raises `RequestError` if the request is longer than the engine can ever hold, or has a token
+        that the model does not know.
         """
         size = request.reserved_tokens
         if size > self._max_context:
@@ -132,6 +133,11 @@ class PagedRunner:
         assert request.tokens and (request.max_new_tokens > 0) is (
             request.pooled is PooledTokens.NONE
         )
+        # Many a checkpoint's tokenizer was given tokens for which its model has no rows. Most are
+        # never asked for; one that is must not reach the device, where it would end everybody's.
+        if (token := max(request.tokens)) >= self._decoder.dims.vocab:
+            known = f"expected tokens that the model has, below {self._decoder.dims.vocab}"
+            raise RequestError("invalid_value", f"prompt: {known}; its tokenizer makes {token}")
         digests, reads_all = self._digests_of(request), request.pooled is PooledTokens.ALL
         found = [] if reads_all else self._pool.match(digests, len(request.tokens))
         fresh = self._pool.allocate(-(-size // BLOCK_TOKENS) - len(found))

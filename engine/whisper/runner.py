@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lookhear import kernels
 from lookhear.engine.core.adapting import BatchAdapters
-from lookhear.engine.core.request import Phase, Priority
+from lookhear.engine.core.request import Phase, Priority, RequestError
 from lookhear.engine.core.runner import NOT_FINITE, Failure, Finish, isolated, warm_up
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.device.staging import Readback, to_device
@@ -120,7 +120,13 @@ class WhisperRunner:
     # --- steps -----------------------------------------------------------------------------------
 
     def place(self, request: WhisperRequest) -> WhisperSequence:
-        """Give the request a row and a slot; the scheduler has seen to it that there are some."""
+        """Give the request a row and a slot; the scheduler has seen to it that there are some.
+
+        Raises `RequestError` if its prompt has a token that only the tokenizer knows.
+        """
+        if (token := max(request.head)) >= self._model.dims.vocab:
+            known = f"expected tokens that the model has, below {self._model.dims.vocab}"
+            raise RequestError("invalid_value", f"prompt: {known}; its tokenizer makes {token}")
         kept = None if request.segment is None else self._self_cache.take(request.segment)
         row = self._self_cache.allocate() if kept is None else kept.row
         slot = self._cross_cache.allocate()

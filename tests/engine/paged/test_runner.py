@@ -191,6 +191,18 @@ def test_what_can_never_fit_is_refused_and_takes_nothing(model: Qwen3AsrModel) -
     runner.check(0)
 
 
+def test_a_token_that_only_the_tokenizer_knows_is_refused_and_takes_nothing(
+    model: Qwen3AsrModel,
+) -> None:
+    runner, request = make_runner(model), make_request(model, "r", [])
+    beyond = request._replace(tokens=(*request.tokens, model.decoder.dims.vocab))
+    with pytest.raises(RequestError, match="below [0-9]+; its tokenizer makes [0-9]+") as caught:
+        runner.place(beyond)
+    assert caught.value.code == "invalid_value"
+    runner.check(0)
+    finish(runner, [runner.place(request)])
+
+
 def test_audio_that_is_not_a_number_fails_alone(model: Qwen3AsrModel) -> None:
     broken = Medium.of(np.full((model.encoder.dims.num_mels, 90), np.nan, np.float32), 12)
     runner = make_runner(model)
