@@ -15,6 +15,7 @@ from lookhear.gateway.checks.models import find_model
 from lookhear.gateway.realtime.answering.item_checks import Checked, ItemChecks, cut_text, make_item
 from lookhear.gateway.realtime.answering.limits import DialogueLimits
 from lookhear.gateway.realtime.answering.responses import Response, Responses
+from lookhear.gateway.realtime.answering.sights import forget_pictures
 from lookhear.gateway.realtime.answering.sounds import check_sounds, forget_sounds
 from lookhear.gateway.realtime.listening.turn import Turn
 from lookhear.gateway.realtime.listening.turns import Turns
@@ -286,8 +287,7 @@ class Dialogue:
 
     def on_shortened(self, response: Response) -> None:
         """What did not fit stays out from now on, so that the next prompts begin alike."""
-        gone = (item.id for item in response.left_out)
-        self._left_out.update(id for id in gone if id in self._conversation)
+        self._left_out.update(i.id for i in response.left_out if i.id in self._conversation)
         if response.frames_left_out:
             self._camera.capacity = len(response.frames)
         gone_frames = self._camera.forget(response.frames_left_out)
@@ -330,6 +330,7 @@ class Dialogue:
                 self._has_news = False
                 self._read_ahead()
         if not len(self.responses):
+            forget_pictures(self._conversation, self._left_out, self._store)
             forget_sounds(self._conversation, self._store, self._limits.max_spoken_seconds)
             self._store.stay_with(converse.model if converse is not None else None)
         self._store.sweep()
@@ -348,8 +349,7 @@ class Dialogue:
             if turn is not None and turn.committed_at is None and not self.keeps_sound:
                 self._read_turn(turn)
             return
-        shown = self._camera.frames[-1:]
-        about = (turn.item, turn.guess, len(self._conversation), *shown)
+        about = (turn.item, turn.guess, len(self._conversation), *self._camera.frames[-1:])
         if turn.committed_at is None and about != self._guess:
             self._guess = about
             self.responses.eager.begin(converse, self._prompt_with(turn.item, turn.guess))

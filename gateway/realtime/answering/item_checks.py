@@ -10,6 +10,7 @@ import numpy as np
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import shown, wrong
 from lookhear.gateway.decoding.results import Picture
+from lookhear.gateway.realtime.answering.sights import check_pictures
 from lookhear.gateway.realtime.pictures.media_requests import (
     AudioRequest,
     ImageRequest,
@@ -116,6 +117,7 @@ class ItemChecks:
                 raise no_item(entry.id, f"{entry.path}.id")
             else:
                 self.check_sight([item])
+                check_pictures(item, f"{entry.path}.id")
                 found.append(item)
         return found
 

@@ -152,8 +152,10 @@ def _parts(item: Item, hears: bool) -> list[tuple[Part, str]]:
 
 def _part(content: Content, hears: bool) -> Part | None:
     match content:
+        case ImageContent(picture=Picture(name=name)):
+            return ImagePart(name, content.detail)
         case ImageContent():
-            return ImagePart(content.picture.name, content.detail)
+            return None
         case TextContent():
             return TextPart(content.text) if content.text else None
         case AudioContent(spoken=Spoken(name)) if hears:

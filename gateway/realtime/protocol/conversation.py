@@ -23,9 +23,10 @@ class TextContent:
 
 @dataclass(slots=True)
 class ImageContent:
-    """url: what the client gave, if it is an address; the bytes of data URLs are not kept."""
+    """picture: None once its item has been left out of the context. url: what the client gave, if
+    it is an address; the bytes of data URLs are not kept."""
 
-    picture: Picture
+    picture: Picture | None
     detail: str
     url: str | None
 
@@ -111,7 +112,7 @@ class Item:
         """What it shows to a model, in order; to one that hears also what was said."""
         found: list[Picture | Spoken] = []
         for part in self.content:
-            if isinstance(part, ImageContent):
+            if isinstance(part, ImageContent) and part.picture is not None:
                 found.append(part.picture)
             elif hears and isinstance(part, AudioContent) and part.spoken is not None:
                 found.append(part.spoken)

@@ -234,6 +234,36 @@ def test_limits_of_pictures() -> None:
     talk.create(shown("c"))
 
 
+def test_pictures_that_no_longer_fit_into_the_context_make_room() -> None:
+    talk = Talk(limits=DialogueLimits(max_pictures=2))
+    for name in "ab":
+        talk.create(shown(name, "What?", id=name))
+        talk.respond()
+        talk.reply("That")
+    (problem,) = talk.create(shown("c", "And?", id="c"))
+    assert problem["error"]["code"] == "too_many_pictures"
+    talk.say_text("And now?")
+    talk.respond()
+    talk.respond({"conversation": "none", "input": [{"type": "item_reference", "id": "a"}]})
+    first, aside = talk.running
+    talk.break_off("context_length_exceeded", answer=first)
+    talk.reply("This")
+    assert talk.dropped == []  # somebody still looks at it
+    talk.begin(aside)
+    talk.end(aside)
+    assert talk.dropped == ["a"]
+    talk.create(shown("c", "And?", id="c"))
+    (item,) = talk.client("conversation.item.retrieve", item_id="a")
+    assert [part["type"] for part in item["item"]["content"]] == ["input_image", "input_text"]
+    reference = {"type": "item_reference", "id": "a"}
+    (problem,) = talk.respond({"conversation": "none", "input": [reference]})
+    assert problem["error"]["param"] == "response.input[0].id"
+    assert "forgotten" in problem["error"]["message"]
+    talk.client("conversation.item.delete", item_id="a")
+    talk.respond()
+    assert talk.prompt()[-1] == ("user", "<c>", "And?")
+
+
 def test_a_model_that_only_reads() -> None:
     blind = VISION.__class__("fake/text", "qwen3", [], 1, 1, abilities=["chat"])
     talk = Talk(models=[*MODELS, blind])
