@@ -58,15 +58,17 @@ class Jobs:
 
     def recording(self, encoded: Encoded, options: Options) -> Answer:
         """[n] float32 at 16 kHz, and where somebody speaks: [k, 2] samples, if `voices` says how
-        to look (the fields of a VadConfig). Of its `first_seconds` only, unless they are None."""
+        to look (the fields of a VadConfig). Of its `first_seconds` only, and of one `channel`,
+        unless they are None."""
         voices = options["voices"]
         loader = AudioMediaIO(
             max_seconds=options["max_seconds"],
             max_bytes=options["max_bytes"],
             first_seconds=options["first_seconds"],
+            channel=options["channel"],
         )
         audio = loaded(loader, encoded).media
-        samples, told = audio.samples, {"whole": audio.is_whole}
+        samples, told = audio.samples, {"whole": audio.is_whole, "channels": audio.channels}
         if voices is None:
             return told, [samples]
         speech = speech_stretches(self._silero, samples, VadConfig(**voices))

@@ -40,11 +40,13 @@ class Clip:
 @dataclass(frozen=True, eq=False)
 class Recording:
     """samples: [n] float32 mono at 16 kHz; not to be written to. speech: where somebody speaks, as
-    (first sample, end); None if nobody looked. is_whole: False of the beginning of one."""
+    (first sample, end); None if nobody looked. is_whole: False of the beginning of one. channels:
+    that the file has, whichever of them these are."""
 
     samples: Samples
     speech: Stretches | None
     is_whole: bool = True
+    channels: int = 1
 
 
 def picture(header: Header, arrays: list[Array]) -> Picture:
@@ -62,13 +64,13 @@ def clip(header: Header, arrays: list[Array]) -> Clip:
 def recording(header: Header, arrays: list[Array]) -> Recording:
     """Of the job "recording". Raises ParcelError."""
     samples, *found = arrays
+    told = bool(header["whole"]), int(header["channels"])
     _check(samples.ndim == 1 and samples.dtype == np.float32, "samples", samples)
-    is_whole = bool(header["whole"])
     if not found:
-        return Recording(samples, None, is_whole)
+        return Recording(samples, None, *told)
     _check(found[0].dtype == np.int64 and found[0].shape[1:] == (2,), "stretches", found[0])
     speech = [(int(begin), int(end)) for begin, end in found[0]]
-    return Recording(samples, speech, is_whole)
+    return Recording(samples, speech, *told)
 
 
 def embeddings(header: Header, arrays: list[Array]) -> Rows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from starlette.datastructures import QueryParams
@@ -22,6 +22,7 @@ from lookhear.gateway.checks.unread import MOST, NAME
 from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
 
 MAX_KEYTERMS, MAX_KEYTERM = 100, 100  # of them, and characters of one
+MAX_CHANNELS = 16  # of raw audio, and of a recording that are heard one by one
 MAX_DIGITS = 9  # of a whole number
 SPLIT = 0.8  # seconds of a pause that parts utterances
 MULTI = "multi"  # the language of who changes it
@@ -34,7 +35,7 @@ REFUSED = {
     "diarize": "false, speakers are not told apart here",
     "diarize_model": "none, there is no choice of them",
     "dictation": "false, what is said is written as it is said",
-    "multichannel": "false, channels are heard as one",
+    "multichannel": "false, live channels are heard as one",
     "intents": "false, no served model finds intents",
     "redact": "none, nothing that is said is left out",
     "replace": "none, what is said is written as it is said",
@@ -82,13 +83,15 @@ class LiveOptions(Options):
 @dataclass(frozen=True, slots=True)
 class FileOptions(Options):
     """format: of samples that come without a header; None: a file says itself. utterances: parts
-    between pauses of `split` seconds are wanted, too. diarise: so is who speaks. ignored: as in
-    `LiveOptions`."""
+    between pauses of `split` seconds are wanted, too. diarise: so is who speaks. paragraphs: so are
+    these. multichannel: each channel is heard by itself. ignored: as in `LiveOptions`."""
 
     format: AudioFormat | None
     utterances: bool
     split: float
     diarise: bool
+    paragraphs: bool
+    multichannel: bool
     ignored: tuple[str, ...]
 
 
@@ -152,10 +155,9 @@ class Query:
             for value in self.all(name):
                 if value.lower() not in _FALSE:
                     raise wrong(name, expected, shown(value), "unsupported_parameter")
-        for name in ("channels", "alternatives"):
-            most = self.whole(name, 0, 1000)
-            if most is not None and most > 1:
-                raise wrong(name, "1", str(most), "unsupported_parameter")
+        most = self.whole("alternatives", 0, 1000)
+        if most is not None and most > 1:
+            raise wrong("alternatives", "1", str(most), "unsupported_parameter")
 
     def options(self, *taken: str) -> Options:
         """What live speech and recordings have in common. taken: see `check_refused`."""
@@ -214,9 +216,8 @@ def file_options(params: QueryParams, *, diarises: bool) -> FileOptions:
     """What a request with a recording asks for. diarises: somebody here tells speakers apart.
     Raises ProtocolError."""
     query = Query(params)
-    asked = query.options(*(("diarize",) if diarises else ()))
-    if query.flag("paragraphs"):
-        raise wrong("paragraphs", "false, texts are not divided into any", "true")
+    asked = query.options("multichannel", *(("diarize",) if diarises else ()))
+    is_smart = query.flag("smart_format")  # of what it does, this is had
     return FileOptions(
         model=asked.model,
         language=asked.language,
@@ -227,6 +228,8 @@ def file_options(params: QueryParams, *, diarises: bool) -> FileOptions:
         utterances=query.flag("utterances"),
         split=query.seconds("utt_split", SPLIT),
         diarise=query.flag("diarize"),
+        paragraphs=query.flag("paragraphs") or is_smart,
+        multichannel=query.flag("multichannel"),
         ignored=query.ignored(),  # of what has been read until here
     )
 
@@ -266,7 +269,7 @@ def _endpointing(query: Query) -> int | None:
 
 def raw_format(query: Query) -> AudioFormat | None:
     """Of samples without a header; None: a container says itself. Raises ProtocolError."""
-    name = query.text("encoding")
+    name, channels = query.text("encoding"), query.whole("channels", 1, MAX_CHANNELS)
     if name is None or name in CONTAINERS:
         return None
     kind = ENCODINGS.get(name)
@@ -277,6 +280,7 @@ def raw_format(query: Query) -> AudioFormat | None:
     if query.text("sample_rate") is None:
         raise wrong("sample_rate", "samples per second with an encoding", "nothing")
     try:
-        return AudioFormat.parse(kind, query.whole("sample_rate", 0, 1_000_000))
+        format = AudioFormat.parse(kind, query.whole("sample_rate", 0, 1_000_000))
     except AudioFormatError as error:
         raise wrong("sample_rate", error.expected, shown(error.got)) from None
+    return replace(format, channels=channels or 1)

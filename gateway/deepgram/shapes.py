@@ -110,7 +110,15 @@ def alternative(text: str, said: Sequence[Word], start: float, confidence: float
     }
 
 
-def metadata(card: ModelCard, *, request: str, sha256: str, created: float, seconds: float) -> Json:
+def metadata(
+    card: ModelCard,
+    *,
+    request: str,
+    sha256: str,
+    created: float,
+    seconds: float,
+    channels: int = 1,
+) -> Json:
     """Of all that was heard. sha256: of its bytes. created: Unix seconds."""
     at = datetime.fromtimestamp(created, UTC).isoformat(timespec="milliseconds")
     key = model_uuid(card)
@@ -120,7 +128,7 @@ def metadata(card: ModelCard, *, request: str, sha256: str, created: float, seco
         "sha256": sha256,
         "created": at.replace("+00:00", "Z"),
         "duration": round(seconds, 3),
-        "channels": 1,
+        "channels": channels,
         "models": [key],
         "model_info": {key: model_info(card)},
     }

@@ -174,12 +174,14 @@ class Pictures:
         claim: Claim,
         voices: VadConfig | None,
         first_seconds: float | None = None,
+        channel: int | None = None,
     ) -> Recording:
-        """Decoded, as far as it is wanted. voices: see `audio`."""
+        """Decoded, as far as it is wanted. voices: see `audio`. channel: None: all of them."""
         options = {
             "max_seconds": self._config.max_turn_seconds,
             "max_bytes": file.max_bytes,
             "first_seconds": first_seconds,
+            "channel": channel,
             "voices": None if voices is None else asdict(voices),
         }
         with _told(file.path, "audio"):

@@ -14,7 +14,8 @@ from lookhear.gateway.checks.checks import ProtocolError, shown
 from lookhear.gateway.checks.models import diariser
 from lookhear.gateway.checks.outline import parse_json
 from lookhear.gateway.deepgram import shapes
-from lookhear.gateway.deepgram.options import FileOptions, file_options, listener
+from lookhear.gateway.deepgram.options import MAX_CHANNELS, FileOptions, file_options, listener
+from lookhear.gateway.deepgram.paragraphs import paragraphs, utterances
 from lookhear.gateway.files.hearing import heard, with_who_speaks
 from lookhear.gateway.files.languages import spoken
 from lookhear.gateway.http.errors import ApiError, wrong
@@ -52,15 +53,16 @@ async def listen(request: Request) -> Response:
     if by_url:
         done_with_body(request)
     work = _transcribed(gateway, claim, options, card, who, body if url is None else url)
-    result = await until_gone(request, work)
+    results = await until_gone(request, work)
     told = shapes.metadata(
         card,
         request=claim.request,
         sha256=sha256,
         created=gateway.now(),
-        seconds=result.duration,
+        seconds=max(result.duration for result in results),
+        channels=len(results),
     )
-    answer = {"metadata": told, "results": _results(result, options)}
+    answer = {"metadata": told, "results": _results(results, options)}
     headers = notes(card, options.ignored) | {"dg-request-id": claim.request}
     return JSONResponse(answer, headers=headers)
 
@@ -72,8 +74,9 @@ async def _transcribed(
     card: ModelCard,
     who: ModelCard | None,
     source: bytes | str,
-) -> FileTranscribed:
-    """who: tells speakers apart, if that is wanted. source: the recording, or its URL."""
+) -> list[FileTranscribed]:
+    """Of each channel, if they are wanted apart. who: tells speakers apart, if that is wanted.
+    source: the recording, or its URL."""
     language = options.language or (options.hints[0] if len(options.hints) == 1 else None)
     has_words = card.untimed(language) is None
     settings = TranscriptionSettings(
@@ -89,11 +92,23 @@ async def _transcribed(
         file = await gateway.pictures.audio_file(asked, claim)
         if (format := options.format) is not None:
             file = await gateway.in_thread(lambda: file.as_samples(format))
-        recording = await gateway.pictures.recording(file, claim, FILE_CONFIG)
-        hearing = heard(gateway, claim, recording, settings, timestamps=True, params=PARAMS)
-        if who is None:
-            return await hearing
-        return await with_who_speaks(gateway, claim, recording, who, hearing)
+        results: list[FileTranscribed] = []
+        channel, count = (0 if options.multichannel else None), 1
+        while len(results) < count:
+            recording = await gateway.pictures.recording(file, claim, FILE_CONFIG, channel=channel)
+            if channel is not None:
+                channel, count = channel + 1, recording.channels
+                _check_channels(count)
+            hearing = heard(gateway, claim, recording, settings, timestamps=True, params=PARAMS)
+            if who is not None:
+                hearing = with_who_speaks(gateway, claim, recording, who, hearing)
+            results.append(await hearing)
+        return results
+
+
+def _check_channels(count: int) -> None:
+    if count > MAX_CHANNELS:
+        raise wrong("multichannel", f"a recording of at most {MAX_CHANNELS} channels", str(count))
 
 
 def _url(body: bytes) -> str:
@@ -107,65 +122,28 @@ def _url(body: bytes) -> str:
     return url
 
 
-def _results(result: FileTranscribed, options: FileOptions) -> shapes.Json:
+def _results(heard: Sequence[FileTranscribed], options: FileOptions) -> shapes.Json:
+    """heard: of each channel."""
+    told: shapes.Json = {"channels": [_channel(result, options) for result in heard]}
+    if options.utterances:
+        parts = [u for i, result in enumerate(heard) for u in utterances(result, options.split, i)]
+        parts.sort(key=lambda part: part["start"])
+        told["utterances"] = [part | {"id": f"utterance_{i}"} for i, part in enumerate(parts)]
+    return told
+
+
+def _channel(result: FileTranscribed, options: FileOptions) -> shapes.Json:
     said = shapes.alternative(result.text.strip(), result.words, 0.0, _confidence(result))
     channel: shapes.Json = {"alternatives": [said]}
+    if options.paragraphs:
+        said["paragraphs"] = paragraphs(result)
     if options.tells_language and result.language is not None:
         channel["detected_language"] = result.language
         said["languages"] = spoken(result.segments) or [result.language]
-    told: shapes.Json = {"channels": [channel]}
-    if options.utterances:
-        told["utterances"] = _utterances(result, options.split)
-    return told
+    return channel
 
 
 def _confidence(result: FileTranscribed) -> float | None:
     """Of a text without words."""
     sure = [token.logprob for token in result.logprobs or ()]
     return math.exp(sum(sure) / len(sure)) if sure else None
-
-
-def _utterances(result: FileTranscribed, split: float) -> list[shapes.Json]:
-    """What one speaker says between pauses of so many seconds; without words, the segments."""
-    told = shapes.words(shapes.whole(result.words, result.text), 0.0)
-    if not told:
-        return [
-            _utterance(i, segment.text.strip(), segment.start, segment.end, [])
-            | {"confidence": round(math.exp(min(segment.avg_logprob, 0.0)), 4)}
-            | ({} if segment.speaker is None else {"speaker": segment.speaker})
-            for i, segment in enumerate(result.segments)
-        ]
-    groups: list[list[shapes.Json]] = []
-    for word in told:
-        last = groups[-1][-1] if groups else None
-        is_others = last is not None and word.get("speaker") != last.get("speaker")
-        if last is None or is_others or word["start"] - last["end"] >= split:
-            groups.append([])
-        groups[-1].append(word)
-    return [
-        _utterance(
-            i,
-            " ".join(word["punctuated_word"] for word in group),
-            group[0]["start"],
-            group[-1]["end"],
-            group,
-        )
-        for i, group in enumerate(groups)
-    ]
-
-
-def _utterance(
-    index: int, text: str, start: float, end: float, words: Sequence[shapes.Json]
-) -> shapes.Json:
-    sure = [word["confidence"] for word in words]
-    speaker = words[0].get("speaker") if words else None
-    return {
-        "start": round(start, 3),
-        "end": round(end, 3),
-        "confidence": round(sum(sure) / len(sure), 4) if sure else 0.0,
-        "channel": 0,
-        "transcript": text,
-        "words": list(words),
-        "id": f"utterance_{index}",
-        **({} if speaker is None else {"speaker": speaker}),
-    }

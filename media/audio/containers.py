@@ -59,12 +59,14 @@ class AudioSource:
 
     container: str
     codec: str
+    channels: int
     blocks: Iterator[tuple[int, Samples]]
 
 
 @contextmanager
-def open_audio(file: BinaryIO) -> Iterator[AudioSource]:
-    """Opens a seekable binary file. The source must be consumed inside the `with`.
+def open_audio(file: BinaryIO, channel: int | None = None) -> Iterator[AudioSource]:
+    """Opens a seekable binary file. The source must be consumed inside the `with`. channel: that is
+    heard, from 0; the last one of fewer. None: all together.
 
     What is incomplete: a file is refused as truncated when its container declares a length and more
     than 0.1 s + 1 % of it is missing, or when nothing can be decoded. Containers that declare none
@@ -86,14 +88,16 @@ def open_audio(file: BinaryIO) -> Iterator[AudioSource]:
             with sound:
                 is_mp3 = sound.subtype.startswith("MPEG")  # read in blocks it is damaged at each
                 if 0 < sound.frames < UNKNOWN_FRAMES and not is_mp3:
-                    yield sndfile_source(sound, declared_s)
+                    yield sndfile_source(sound, declared_s, channel)
                     return
         file.seek(0)
-    with open_ffmpeg(file, head) as source:
+    with open_ffmpeg(file, head, channel) as source:
         yield source
 
 
-def sndfile_source(sound: soundfile.SoundFile, declared_s: float | None) -> AudioSource:
+def sndfile_source(
+    sound: soundfile.SoundFile, declared_s: float | None, channel: int | None
+) -> AudioSource:
     if declared_s is None and sound.format == "FLAC":
         declared_s = sound.frames / sound.samplerate
     rate = checked_rate(sound.samplerate)
@@ -108,15 +112,15 @@ def sndfile_source(sound: soundfile.SoundFile, declared_s: float | None) -> Audi
             if not len(block):
                 break
             decoded += len(block)
-            yield rate, mono(block.T)
+            yield rate, mono(block.T, channel)
         check_complete(declared_s, decoded / rate)
 
     codec = "flac" if sound.format == "FLAC" else sound.subtype.lower()
-    return AudioSource(sound.format.lower(), codec, blocks())
+    return AudioSource(sound.format.lower(), codec, sound.channels, blocks())
 
 
 @contextmanager
-def open_ffmpeg(file: BinaryIO, head: bytes) -> Iterator[AudioSource]:
+def open_ffmpeg(file: BinaryIO, head: bytes, channel: int | None) -> Iterator[AudioSource]:
     name, kind = describe(head)
     demuxers = DEMUXERS
     if is_mp4(head):
@@ -137,7 +141,8 @@ def open_ffmpeg(file: BinaryIO, head: bytes) -> Iterator[AudioSource]:
         yield AudioSource(
             container.format.name.split(",")[0],
             stream.codec_context.name,
-            ffmpeg_blocks(container, stream),
+            stream.codec_context.channels,
+            ffmpeg_blocks(container, stream, channel),
         )
 
 
@@ -169,11 +174,13 @@ def preference(stream: Any) -> tuple[bool, bool, bool]:
     return can_be_heard, not impaired, bool(disposition & Disposition.default)
 
 
-def ffmpeg_blocks(container: Any, stream: Any) -> Iterator[tuple[int, Samples]]:
+def ffmpeg_blocks(
+    container: Any, stream: Any, channel: int | None
+) -> Iterator[tuple[int, Samples]]:
     begins = container.start_time
     most = longest_pause(container)
     timeline = Timeline(None if begins is None else begins / av.time_base, most)
-    yield from decoded_blocks(container, stream, timeline)
+    yield from decoded_blocks(container, stream, timeline, channel)
     check_complete(declared_seconds(container, stream), timeline.placed)
 
 
@@ -183,7 +190,7 @@ def longest_pause(container: Any) -> float:
 
 
 def decoded_blocks(
-    container: Any, stream: Any, timeline: Timeline
+    container: Any, stream: Any, timeline: Timeline, channel: int | None = None
 ) -> Iterator[tuple[int, Samples]]:
     """All that can be decoded, with the silence between."""
     is_timed = longest_pause(container) > 0
@@ -200,7 +207,7 @@ def decoded_blocks(
             rate = checked_rate(frame.sample_rate)
             pause = timeline.place(frame.time if is_timed else None, frame.samples / rate)
             yield from silence(rate, pause)
-            yield rate, mono(planes(frame))
+            yield rate, mono(planes(frame), channel)
     if bad > good:
         raise MediaError(
             "truncated",
@@ -218,8 +225,14 @@ def silence(rate: int, seconds: float) -> Iterator[tuple[int, Samples]]:
 def demux(container: Any, *streams: Any) -> Iterator[Any]:
     """Packets to the end of the bytes, be it inside a packet: the length tells that. Of all tracks
     where none is named."""
+    goes_on = True
     with suppress(av.FFmpegError, OSError):
-        yield from container.demux(*streams)
+        while goes_on:
+            try:
+                yield from container.demux(*streams)
+                goes_on = False
+            except IndexError:  # a packet of a track that was not there when the file was opened
+                pass
 
 
 def declared_seconds(container: Any, stream: Any) -> float | None:
@@ -246,13 +259,15 @@ def planes(frame: Any) -> Samples:
     return np.asarray(data / -float(np.iinfo(data.dtype).min), dtype=np.float32)
 
 
-def mono(channels: Samples) -> Samples:
-    """[channels, n] -> [n], the mean; of two that cancel each other out (a line with its poles
-    swapped) the first. Floats that are no number become silence, those beyond [-1, 1] are clipped,
-    as players do: some are written in the range of 16 bits."""
+def mono(channels: Samples, channel: int | None = None) -> Samples:
+    """[channels, n] -> [n], one of them, or the mean; of two that cancel each other out (a line
+    with its poles swapped) the first. Floats that are no number become silence, those beyond
+    [-1, 1] are clipped, as players do: some are written in the range of 16 bits."""
     if not np.isfinite(channels).all():
         channels = np.nan_to_num(channels, nan=0.0, posinf=0.0, neginf=0.0)
     channels = channels.clip(-1.0, 1.0)
+    if channel is not None:
+        channels = channels[channel : channel + 1] if channel < len(channels) else channels[-1:]
     mixed = channels[0] if len(channels) == 1 else channels.mean(axis=0)
     if len(channels) == 2 and np.square(mixed).mean() < CANCELLED * np.square(channels).mean():
         mixed = channels[0]

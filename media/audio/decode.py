@@ -23,13 +23,14 @@ Samples = NDArray[np.float32]
 @dataclass(frozen=True, eq=False)
 class Audio:
     """samples: [n] float32 mono at `rate` Hz; `codec` and `container` name how it was stored.
-    is_whole: whether that is all of it."""
+    is_whole: whether that is all of it. channels: that the file has."""
 
     samples: Samples
     rate: int
     codec: str
     container: str
     is_whole: bool = True
+    channels: int = 1
 
     @property
     def duration_s(self) -> float:
@@ -38,12 +39,13 @@ class Audio:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AudioMediaIO(MediaIO[Audio]):
-    """Audio files under the given limits, at `target_rate`."""
+    """Audio files under the given limits, at `target_rate`. channel: see `open_audio`."""
 
     target_rate: int = 16000
     max_seconds: float | None = None
     max_bytes: int | None = None
     first_seconds: float | None = None
+    channel: int | None = None
 
     def load_bytes(self, data: bytes) -> MediaWithBytes[Audio]:
         audio = decode_audio(
@@ -52,6 +54,7 @@ class AudioMediaIO(MediaIO[Audio]):
             max_seconds=self.max_seconds,
             max_bytes=self.max_bytes,
             first_seconds=self.first_seconds,
+            channel=self.channel,
         )
         return MediaWithBytes(audio, data)
 
@@ -63,6 +66,7 @@ def decode_audio(
     max_seconds: float | None = None,
     max_bytes: int | None = None,
     first_seconds: float | None = None,
+    channel: int | None = None,
 ) -> Audio:
     """Decodes a whole file: mono by mean of the channels, resampled to `target_rate`.
 
@@ -75,11 +79,12 @@ def decode_audio(
     if isinstance(source, Path):
         check_bytes(source.stat().st_size, max_bytes)
         with source.open("rb") as file:
-            return decode_file(file, target_rate, max_seconds, first_seconds)
+            return decode_file(file, target_rate, max_seconds, first_seconds, channel)
     if not isinstance(source, bytes):
         source = source.read(-1 if max_bytes is None else max_bytes + 1)
     check_bytes(len(source), max_bytes)
-    return decode_file(io.BytesIO(source), target_rate, max_seconds, first_seconds)
+    held = io.BytesIO(source)
+    return decode_file(held, target_rate, max_seconds, first_seconds, channel)
 
 
 def decode_file(
@@ -87,11 +92,13 @@ def decode_file(
     target_rate: int,
     max_seconds: float | None,
     first_seconds: float | None = None,
+    channel: int | None = None,
 ) -> Audio:
     most = None if first_seconds is None else round(first_seconds * target_rate)
     parts: list[Samples] = []
     total = 0
-    with open_audio(file) as source:
+    with open_audio(file, channel) as source:
+        told = (target_rate, source.codec, source.container)
         for part in resampled(source, target_rate):
             parts.append(part)
             total += len(part)
@@ -102,8 +109,8 @@ def decode_file(
                 )
             if most is not None and total > most:
                 first = np.concatenate(parts)[:most]
-                return Audio(first, target_rate, source.codec, source.container, is_whole=False)
-        return Audio(np.concatenate(parts), target_rate, source.codec, source.container)
+                return Audio(first, *told, is_whole=False, channels=source.channels)
+        return Audio(np.concatenate(parts), *told, channels=source.channels)
 
 
 def iter_audio(path: Path, chunk_s: float, target_rate: int = 16000) -> Iterator[Samples]:

@@ -58,10 +58,12 @@ DECODERS = {"audio/pcm": decode_pcm16, "audio/pcmu": decode_mulaw, "audio/pcma":
 
 @dataclass(frozen=True)
 class AudioFormat:
-    """How the bytes of a raw mono stream are to be read."""
+    """How the bytes of a raw stream are to be read. channels: that are heard as one; their samples
+    lie side by side."""
 
     kind: str = "audio/pcm"
     rate: int = DEFAULT_PCM_RATE
+    channels: int = 1
 
     @classmethod
     def parse(cls, type: object, rate: object = None) -> AudioFormat:
@@ -81,18 +83,20 @@ class AudioFormat:
 
     @property
     def sample_bytes(self) -> int:
-        return 2 if self.kind == "audio/pcm" else 1
+        """Of all channels together."""
+        return self.channels * (2 if self.kind == "audio/pcm" else 1)
 
     def as_wav(self, data: bytes) -> bytes:
         """A file with such a stream; half a sample at its end is dropped."""
         size, width = len(data) - len(data) % self.sample_bytes, self.sample_bytes
-        form = WAV_TAGS[self.kind], 1, self.rate, self.rate * width, width, 8 * width
+        bits = 8 * width // self.channels
+        form = WAV_TAGS[self.kind], self.channels, self.rate, self.rate * width, width, bits
         head = b"RIFF" + struct.pack("<I", 36 + size) + b"WAVEfmt " + struct.pack("<I", 16)
         return head + struct.pack("<HHIIHH", *form) + b"data" + struct.pack("<I", size) + data
 
 
 class PcmStream:
-    """Bytes of a raw stream, split anywhere, -> float32 samples at `target_rate`.
+    """Bytes of a raw stream, split anywhere, -> float32 mono samples at `target_rate`.
 
     The samples depend on the bytes only, bit for bit, not on how they were split. Up to `flush()`
     some milliseconds stay in the resampler; after it the total is exactly
@@ -113,7 +117,10 @@ class PcmStream:
             data = self._carry + data
         whole = len(data) - len(data) % self.format.sample_bytes
         self._carry = bytes(data[whole:])
-        return self._resampler.feed(self._decode(data[:whole]))
+        linear = self._decode(data[:whole])
+        if (channels := self.format.channels) > 1:
+            linear = np.rint(linear.reshape(-1, channels).mean(axis=1)).astype(np.int16)
+        return self._resampler.feed(linear)
 
     def flush(self) -> Samples:
         """The end of a turn: the resampler's tail. Half a sample is dropped and counted.

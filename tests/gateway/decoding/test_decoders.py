@@ -119,6 +119,7 @@ async def test_a_decoder_gives_what_a_direct_call_gives() -> None:
         "max_seconds": 60.0,
         "max_bytes": None,
         "first_seconds": None,
+        "channel": None,
         "voices": asdict(FILE_CONFIG),
     }
     large = Encoded(wav(5.0))

@@ -103,7 +103,31 @@ class ConfigureFailure(Frame):
     description: str
 
 
+class Sentence(Frame):
+    text: str
+    start: Seconds
+    end: Seconds
+
+
+class Paragraph(Frame):
+    sentences: Annotated[list[Sentence], Field(min_length=1)]
+    speaker: int | None = None
+    num_words: int
+    start: Seconds
+    end: Seconds
+
+
+class Paragraphs(Frame):
+    transcript: str
+    paragraphs: list[Paragraph]
+
+
+class FileAlternative(Alternative):
+    paragraphs: Paragraphs | None = None
+
+
 class FileChannel(Channel):
+    alternatives: list[FileAlternative]  # type: ignore[assignment]
     detected_language: str | None = None
 
 
@@ -111,7 +135,7 @@ class Utterance(Frame):
     start: Seconds
     end: Seconds
     confidence: Annotated[float, Field(ge=0, le=1)]
-    channel: Literal[0]
+    channel: int
     transcript: str
     words: list[Spoken]
     id: str
@@ -119,12 +143,13 @@ class Utterance(Frame):
 
 
 class FileResults(Frame):
-    channels: Annotated[list[FileChannel], Field(min_length=1, max_length=1)]
+    channels: Annotated[list[FileChannel], Field(min_length=1)]
     utterances: list[Utterance] | None = None
 
 
 class FileMetadata(Metadata):
     type: None = None  # type: ignore[assignment]
+    channels: int  # type: ignore[assignment]
 
 
 class Transcript(Frame):

@@ -70,6 +70,11 @@ def test_a_container_says_itself_how_its_audio_is_coded(query: str) -> None:
     assert not first(FORMAT)[0].contained
 
 
+def test_channels_side_by_side_are_heard_as_one() -> None:
+    assert first(f"{FORMAT}&channels=2")[0].format == AudioFormat("audio/pcm", 16_000, 2)
+    assert first(f"{FORMAT}&channels=1")[0].format == AudioFormat("audio/pcm", 16_000)
+
+
 def test_hints_are_the_only_languages_that_may_be() -> None:
     settings, problem = first(f"{FORMAT}&language=multi&language_hint=en&language_hint=fr-CA")
     assert problem is None
@@ -85,7 +90,7 @@ def test_hints_are_the_only_languages_that_may_be() -> None:
         ("encoding=linear16&sample_rate=1000", "sample_rate"),
         ("encoding=linear16&sample_rate=" + "9" * 5000, "sample_rate"),
         ("encoding=mulaw&sample_rate=16000", "sample_rate"),
-        (f"{FORMAT}&channels=2", "channels"),
+        (f"{FORMAT}&channels=17", "channels"),
         (f"{FORMAT}&alternatives=3", "alternatives"),
         (f"{FORMAT}&interim_results=perhaps", "interim_results"),
         (f"{FORMAT}&endpointing=soon", "endpointing"),

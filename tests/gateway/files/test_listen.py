@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import io
 import threading
 from collections.abc import AsyncIterator, Iterator
 from ipaddress import ip_network
@@ -13,6 +14,7 @@ import httpx
 import numpy as np
 import pytest
 import pytest_asyncio
+import soundfile
 
 from lookhear.engine.client.client import EngineRequestError
 from lookhear.engine.messages import FileTranscribed, Segment, TokenLogprob, TranscribeFile, Word
@@ -105,6 +107,69 @@ async def test_utterances_lie_between_pauses() -> None:
             assert whole["transcript"] == "One two. Three." and whole["confidence"] == 0.8
 
 
+@pytest.mark.parametrize("asked", ["paragraphs", "smart_format"])
+async def test_sentences_make_paragraphs(asked: str) -> None:
+    async with running(engine=Wordy()) as gateway:
+        async with httpx.AsyncClient(
+            base_url=gateway.http, trust_env=False, verify=False
+        ) as client:
+            told = check_transcript((await post(client, f"{asked}=true")).json())
+            plain = check_transcript((await post(client)).json())
+    [heard] = told["results"]["channels"][0]["alternatives"]
+    assert heard["paragraphs"]["transcript"] == "\nOne two.\n\nThree."
+    assert [p["num_words"] for p in heard["paragraphs"]["paragraphs"]] == [2, 1]
+    assert "paragraphs" not in plain["results"]["channels"][0]["alternatives"][0]
+
+
+def stereo(*amplitudes: float, seconds: float = 1.0) -> bytes:
+    """A WAV with a tone in each channel."""
+    tone = np.sin(np.arange(round(seconds * 16000)) * 2 * np.pi * 300 / 16000)
+    data = io.BytesIO()
+    soundfile.write(data, np.outer(tone, amplitudes), 16000, format="WAV", subtype="PCM_16")
+    return data.getvalue()
+
+
+def loudness(samples: Any) -> float:
+    return float(np.sqrt(2 * np.mean(np.square(samples))))
+
+
+async def test_channels_are_heard_one_by_one_for_who_asks(
+    shared: Running, client: httpx.AsyncClient
+) -> None:
+    content = stereo(0.5, 0.1)
+    before = len(shared.engine.files)
+    answer = await post(client, "multichannel=true&utterances=true", content=content)
+    told = check_transcript(answer.json())
+    assert told["metadata"]["channels"] == 2 == len(told["results"]["channels"])
+    heard = shared.engine.files[before:]
+    assert [loudness(file.samples) for file in heard] == pytest.approx([0.5, 0.1], abs=1e-3)
+    assert [part["channel"] for part in told["results"]["utterances"]] == [0, 1]
+    ids = [part["id"] for part in told["results"]["utterances"]]
+    assert ids == ["utterance_0", "utterance_1"]
+    mixed = check_transcript((await post(client, content=content)).json())
+    assert mixed["metadata"]["channels"] == 1
+    assert loudness(shared.engine.files[-1].samples) == pytest.approx(0.3, abs=1e-3)
+
+
+async def test_bare_samples_of_several_channels(shared: Running, client: httpx.AsyncClient) -> None:
+    bare = stereo(0.5, 0.1)[44:]
+    query = "encoding=linear16&sample_rate=16000&channels=2"
+    answer = await post(client, query, content=bare)
+    assert check_transcript(answer.json())["metadata"]["duration"] == 1.0
+    assert loudness(shared.engine.files[-1].samples) == pytest.approx(0.3, abs=1e-3)
+    answer = await post(client, f"{query}&multichannel=true", content=bare)
+    assert check_transcript(answer.json())["metadata"]["channels"] == 2
+    assert loudness(shared.engine.files[-1].samples) == pytest.approx(0.1, abs=1e-3)
+
+
+async def test_too_many_channels_are_refused(shared: Running, client: httpx.AsyncClient) -> None:
+    before = len(shared.engine.files)
+    answer = await post(client, "multichannel=true", content=stereo(*[0.1] * 17, seconds=0.1))
+    assert answer.status_code == 400
+    assert answer.json()["err_msg"].startswith("multichannel: expected a recording of at most 16")
+    assert len(shared.engine.files) == before
+
+
 async def test_a_model_without_word_times_tells_segments() -> None:
     engine = Wordy()
     engine.models = [type(CARDS[0])("deaf-to-time", "qwen", [], 0, 1, has_word_times=False)]
@@ -180,7 +245,7 @@ async def test_a_recording_by_its_url(website: str) -> None:
     "query, options, status, named",
     [
         ("diarize=true", {}, 400, "diarize"),
-        ("paragraphs=true", {}, 400, "paragraphs"),
+        ("paragraphs=perhaps", {}, 400, "paragraphs"),
         ("encoding=opus&sample_rate=48000", {}, 400, "encoding"),
         ("encoding=linear16", {}, 400, "sample_rate"),
         ("utt_split=soon", {}, 400, "utt_split"),

@@ -59,6 +59,28 @@ def test_every_container(name: str) -> None:
     assert likeness(audio.samples) > 0.98
 
 
+@pytest.mark.parametrize(("container", "codec"), [("wav", "pcm_s16le"), ("ipod", "aac")])
+def test_one_channel_of_several(container: str, codec: str) -> None:
+    """By either library. An encoder spills a little of one into the other."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format=container) as output:
+        stream: Any = output.add_stream(codec, rate=RATE, layout="stereo")
+        both = np.stack([0.5 * voice(), 0.1 * voice()])
+        frame = av.AudioFrame.from_ndarray(both, format="fltp", layout="stereo")
+        frame.sample_rate = RATE
+        context = stream.codec_context
+        size = context.frame_size or 1024
+        converter = av.AudioResampler(context.format, "stereo", RATE, frame_size=size)
+        for part in [*converter.resample(frame), *converter.resample(None)]:
+            output.mux(stream.encode(part))
+        output.mux(stream.encode(None))
+    data, loud = buffer.getvalue(), np.abs(voice()).max()
+    for channel, share in ((0, 0.5), (1, 0.1), (7, 0.1), (None, 0.3)):
+        audio = decode_audio(data, channel=channel)
+        assert np.abs(audio.samples).max() == pytest.approx(share * loud, rel=0.1)
+        assert audio.channels == 2
+
+
 @pytest.mark.parametrize("name", ["wav", "m4a", "opus"])
 def test_bytes_paths_files_and_pieces_agree(name: str, tmp_path: Path) -> None:
     data = file(name)

@@ -148,3 +148,17 @@ def test_bad_formats_name_the_field(type: object, rate: object, field: str, word
         AudioFormat.parse(type, rate)
     assert caught.value.field == field
     assert words in str(caught.value)
+
+
+@given(st.integers(1, 6), st.lists(st.integers(0, 400), max_size=6), st.integers(0, 2**32 - 1))
+def test_channels_side_by_side_become_their_mean(channels: int, cuts: list[int], seed: int) -> None:
+    random = np.random.default_rng(seed)
+    samples = random.integers(-32768, 32768, (90, channels)).astype("<i2")
+    data = samples.tobytes()
+    stream = PcmStream(AudioFormat("audio/pcm", 16000, channels))
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    parts = [stream.feed(data[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    heard = np.concatenate([*parts, stream.flush()])
+    mean = np.rint(samples.astype(np.float64).mean(axis=1)) / 32768
+    assert np.array_equal(heard, mean.astype(np.float32))
+    assert AudioFormat("audio/pcm", 16000, channels).as_wav(data)[44:] == data
