@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.media.audio.decode import AudioMediaIO
-from lookhear.media.audio.live_container import LiveContainer
+from lookhear.media.audio.live_container import OGG, WEBM, LiveContainer
+from lookhear.media.audio.opus_packets import OpusPackets
 from lookhear.media.base import DIGEST_BYTES, MediaIO, MediaWithBytes
 from lookhear.media.pictures.image import ImageMediaIO
 from lookhear.media.pictures.sampling import FrameSampling
@@ -47,10 +48,10 @@ class Jobs:
 
     def __init__(self) -> None:
         self._silero = SileroModel()
-        self._container: LiveContainer | None = None
+        self._packed: LiveContainer | OpusPackets | None = None
         self.by_name: dict[str, Job] = {
             "recording": self.recording,
-            "container": self.container,
+            "packed": self.packed,
             "image": image,
             "video": video,
             "embeddings": embeddings,
@@ -74,16 +75,18 @@ class Jobs:
         speech = speech_stretches(self._silero, samples, VadConfig(**voices))
         return told, [samples, np.array(speech, np.int64).reshape(-1, 2)]
 
-    def container(self, encoded: Encoded, options: Options) -> Answer:
-        """The next piece of the recording that this decoder has for itself, while it is made; at
-        the end with `ends`. [n] 16 bits at 16 kHz, in bytes, and whether there are more: they come
-        for a piece without bytes."""
-        if self._container is None:
-            self._container = LiveContainer()
-        self._container.feed(encoded.data)
+    def packed(self, encoded: Encoded, options: Options) -> Answer:
+        """The next message of the audio that this decoder has for itself; at the end with `ends`.
+        packing: "container", or "opus", whose messages are packets; but a container shows. [n] 16
+        bits at 16 kHz, in bytes, and whether there are more: they come for a message without any.
+        """
+        if self._packed is None:
+            is_bare = options["packing"] == "opus" and not encoded.data.startswith((WEBM, OGG))
+            self._packed = OpusPackets() if is_bare else LiveContainer()
+        self._packed.feed(encoded.data)
         if options["ends"]:
-            self._container.end()
-        samples, more = self._container.take()
+            self._packed.end()
+        samples, more = self._packed.take()
         linear = np.clip(np.rint(samples * 32768), -32768, 32767).astype("<i2")
         return {"more": more}, [linear.view(np.uint8)]
 

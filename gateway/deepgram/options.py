@@ -19,7 +19,7 @@ from lookhear.gateway.checks.checks import ProtocolError, shown, wrong
 from lookhear.gateway.checks.languages import language_code
 from lookhear.gateway.checks.models import check_language, find_model, speech_models
 from lookhear.gateway.checks.unread import MOST, NAME
-from lookhear.media.audio.pcm import AudioFormat, AudioFormatError
+from lookhear.media.audio.pcm import AudioFormat, AudioFormatError, Packing
 
 MAX_KEYTERMS, MAX_KEYTERM = 100, 100  # of them, and characters of one
 MAX_CHANNELS = 16  # of raw audio, and of a recording that are heard one by one
@@ -64,13 +64,12 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class LiveOptions(Options):
-    """format: of the audio that comes; None: its container says so. endpointing: milliseconds of
-    silence that end what is said, None: as many as usual. ends_speech: the client wants to know of
-    these ends. utterance_end: milliseconds of silence after which it is told of it, None: it is
-    not. diarise: who says each word is wanted, too. ignored: names of what is asked for besides,
-    without an effect."""
+    """audio: how it comes. endpointing: milliseconds of silence that end what is said, None: as
+    many as usual. ends_speech: the client wants to know of these ends. utterance_end: milliseconds
+    of silence after which it is told of it, None: it is not. diarise: who says each word is wanted,
+    too. ignored: names of what is asked for besides, without an effect."""
 
-    format: AudioFormat | None
+    audio: AudioFormat | Packing
     interim: bool
     endpointing: int | None
     ends_speech: bool
@@ -201,7 +200,7 @@ def live_options(params: QueryParams, *, diarises: bool = False) -> LiveOptions:
         hints=asked.hints,
         tells_language=asked.tells_language,
         keyterms=asked.keyterms,
-        format=raw_format(query),
+        audio=live_audio(query),
         interim=query.flag("interim_results"),
         endpointing=_endpointing(query) if ends_speech else None,
         ends_speech=ends_speech,
@@ -265,6 +264,11 @@ def _endpointing(query: Query) -> int | None:
     except ProtocolError:
         expected = "false, or milliseconds from 0 to 60000"
         raise wrong("endpointing", expected, shown(query.text("endpointing"))) from None
+
+
+def live_audio(query: Query) -> AudioFormat | Packing:
+    """How it comes. Raises ProtocolError."""
+    return "opus" if query.text("encoding") == "opus" else raw_format(query) or "container"
 
 
 def raw_format(query: Query) -> AudioFormat | None:

@@ -11,7 +11,7 @@ from lookhear.gateway.checks.answers import Sampling, answer_settings
 from lookhear.gateway.checks.models import chat_models, speech_models
 from lookhear.gateway.checks.tools import FunctionWire, ToolChoice
 from lookhear.gateway.realtime.patience import PATIENCE, Eagerness, Patience
-from lookhear.media.audio.pcm import AudioFormat
+from lookhear.media.audio.pcm import AudioFormat, Packing
 from lookhear.media.voice.vad import VadConfig
 
 Truncation = Literal["auto", "disabled"]
@@ -101,7 +101,7 @@ class SessionSettings:
     keywords: tuple[str, ...] = ()  # words of it, to be heard more readily
     delay: Delay | None = None  # how long text may wait to be surer; None: as is thought best
     format: AudioFormat = AudioFormat()  # of the audio that comes
-    contained: bool = False  # in a container, which says how; `format` is what it is made to
+    packing: Packing | None = None  # in which it comes; `format` is what is made of it
     turn_detection: TurnDetection | None = TurnDetection()  # None: the client ends turns itself
     logprobs: bool = False  # transcripts come with log probabilities of their tokens
     provisional: bool = False  # text that may still change is wanted, too

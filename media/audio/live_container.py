@@ -22,7 +22,7 @@ from lookhear.media.base import MediaError
 from lookhear.media.ffmpeg import open_container
 from lookhear.media.signatures import describe
 
-__all__ = ["LiveContainer"]
+__all__ = ["OGG", "WEBM", "LiveContainer"]
 
 Samples = NDArray[np.float32]
 
@@ -34,7 +34,7 @@ OPENING |= {"formatprobesize": "32768", "format_whitelist": f"{DEMUXERS},mov"}
 READ = 4096  # bytes at once
 MAX_PAUSE = 30.0  # seconds that its times may leave out; a larger leap is a clock that was set
 HELD_SECONDS = 30.0  # of samples that wait to be taken: a few bytes can hold hours of silence
-WEBM = b"\x1a\x45\xdf\xa3"  # what one begins with
+WEBM, OGG = b"\x1a\x45\xdf\xa3", b"OggS"  # what one begins with
 END = b""  # of a recording
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from lookhear.media.audio.resample import Linear, StreamResampler
 __all__ = [
     "AudioFormat",
     "AudioFormatError",
+    "Packing",
     "PcmStream",
     "decode_alaw",
     "decode_mulaw",
@@ -54,6 +56,11 @@ class AudioFormatError(ValueError):
 
 WAV_TAGS = {"audio/pcm": 1, "audio/pcma": 6, "audio/pcmu": 7}
 DECODERS = {"audio/pcm": decode_pcm16, "audio/pcmu": decode_mulaw, "audio/pcma": decode_alaw}
+
+
+Packing = Literal["container", "opus"]
+"""Of audio that is not raw: a container, which says what is in it, or packets of Opus, one each
+message."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from lookhear.gateway.checks.models import diariser
 from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.deepgram.options import LiveOptions, listener, live_options
 from lookhear.gateway.http.notes import notes
-from lookhear.gateway.realtime.deepgram.listen import UNPACKED, ListenDialect
+from lookhear.gateway.realtime.deepgram.listen import ListenDialect
 from lookhear.gateway.realtime.deepgram.messages import configure, read
 from lookhear.gateway.realtime.deepgram.pieces import Turn
 from lookhear.gateway.realtime.protocol import events
@@ -60,7 +60,7 @@ class DeepgramDialect(ListenDialect):
                 raise wrong("diarize", f"false, {lacks}", "true", "unsupported_parameter")
         except ProtocolError as problem:
             return settings, problem
-        self._asked, self._format = (options, card), options.format
+        self._asked, self._audio = (options, card), options.audio
         self.headers = notes(card, options.ignored)
         self._speakers = LiveSpeakers() if options.diarise else None
         self._has_words = card.untimed(options.language) is None
@@ -70,14 +70,12 @@ class DeepgramDialect(ListenDialect):
             detection = replace(detection, silence_duration_ms=pause)
         return (
             replace(
-                settings,
+                self._hearing(settings),
                 model=card.id,
                 converse=None,
                 language=options.language,
                 languages=options.hints,
                 keywords=options.keyterms,
-                format=options.format or UNPACKED,
-                contained=options.format is None,
                 turn_detection=detection,
                 provisional=options.interim,
                 words=self._has_words,

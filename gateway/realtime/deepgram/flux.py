@@ -15,11 +15,11 @@ from lookhear.gateway.deepgram.options import (
     Query,
     checked_keyterms,
     listener,
-    raw_format,
+    live_audio,
 )
 from lookhear.gateway.http.notes import notes
 from lookhear.gateway.realtime.deepgram.flux_turns import THRESHOLDS, FluxTurn, Thresholds
-from lookhear.gateway.realtime.deepgram.listen import UNPACKED, ListenDialect
+from lookhear.gateway.realtime.deepgram.listen import ListenDialect
 from lookhear.gateway.realtime.deepgram.messages import KEYTERM_LIMIT, SCHEMA_ERROR, read
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.commands import (
@@ -75,7 +75,7 @@ class FluxDialect(ListenDialect):
                 tells_language=not is_english,
                 keyterms=checked_keyterms(query.all("keyterm")),
             )
-            card, self._format = listener(options, models), raw_format(query)
+            card, self._audio = listener(options, models), live_audio(query)
             self._thresholds = Thresholds().changed(self._query, "invalid_value")
             self.headers = notes(card, query.ignored("model", *THRESHOLDS))
         except ProtocolError as problem:
@@ -83,14 +83,12 @@ class FluxDialect(ListenDialect):
         self._card, self._hints = card, options.hints
         self._has_words = card.untimed(options.language) is None
         settings = replace(
-            settings,
+            self._hearing(settings),
             model=card.id,
             converse=None,
             language=options.language,
             languages=options.hints,
             keywords=options.keyterms,
-            format=self._format or UNPACKED,
-            contained=self._format is None,
             provisional=True,
             words=self._has_words,
             logprobs=not self._has_words,

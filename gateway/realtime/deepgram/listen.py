@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from starlette.datastructures import QueryParams
@@ -12,11 +13,12 @@ from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.realtime.protocol.dialect import Close, Denial, Dialect
 from lookhear.gateway.realtime.protocol.refusals import UNREADABLE
+from lookhear.gateway.realtime.settings import SessionSettings
 from lookhear.gateway.sockets.cutting import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
-from lookhear.media.audio.pcm import AudioFormat
+from lookhear.media.audio.pcm import AudioFormat, Packing
 
-UNPACKED = AudioFormat("audio/pcm", SAMPLE_RATE)  # what containers are made to
+UNPACKED = AudioFormat("audio/pcm", SAMPLE_RATE)  # what is made of all that is not raw
 UNREADABLE_DATA = Close(1008, "DATA-0000: the payload cannot be decoded as audio")
 IDLE = Close(1011, "NET-0001: neither audio nor a KeepAlive came for too long")
 
@@ -31,9 +33,9 @@ class ListenDialect(Dialect):
         self._ids = ids
         self.requested_model = self._query.get("model") or None
         self._request = ""  # its id
-        self._format: AudioFormat | None = None  # of the audio; None: a container says so
+        self._audio: AudioFormat | Packing = "container"  # as it comes
         self._bytes = 0  # of the audio so far
-        self._unpacked = 0.0  # seconds that were in its container
+        self._unpacked = 0.0  # seconds of it, if it does not come raw
         self._next_start = 0.0  # of a turn that is not announced
         self._last_code: str | None = None  # of the last problem that was told
 
@@ -49,9 +51,15 @@ class ListenDialect(Dialect):
     @property
     def _came(self) -> float:
         """Seconds of audio that the client has sent, so far as they are known."""
-        if self._format is None:
+        if not isinstance(self._audio, AudioFormat):
             return self._unpacked
-        return self._bytes / (self._format.rate * self._format.sample_bytes)
+        return self._bytes / (self._audio.rate * self._audio.sample_bytes)
+
+    def _hearing(self, settings: SessionSettings) -> SessionSettings:
+        """The settings, of who hears such audio."""
+        if isinstance(self._audio, AudioFormat):
+            return replace(settings, format=self._audio)
+        return replace(settings, format=UNPACKED, packing=self._audio)
 
     def closing(self, close: Close) -> Close:
         """Who was silent for too long is told so by a code of its own; no code is ours alone."""

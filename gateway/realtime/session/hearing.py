@@ -27,7 +27,8 @@ class Hearing:
     def __init__(self, services: Services, settings: SessionSettings) -> None:
         self._services = services
         self._intake = AudioIntake(services.silero, settings.format, settings.vad())
-        self._container = services.decoders.own("container") if settings.contained else None
+        self._packing = settings.packing
+        self._decoder = None if settings.packing is None else services.decoders.own("packed")
 
     async def heard(
         self,
@@ -39,7 +40,7 @@ class Hearing:
     ) -> AsyncIterator[Heard]:
         """wants_sound: as in `AudioIntake.heard`. flush: nothing follows that belongs to it. ends:
         nothing follows at all. Raises ProtocolError: nothing can be heard any more."""
-        if self._container is None:
+        if self._decoder is None:
             async for part in self._heard(chunks, wants_sound, flush=flush):
                 yield part
             return
@@ -61,16 +62,17 @@ class Hearing:
     def close(self) -> None:
         """The session is over."""
         self._intake.end_turn()  # its filters are large, and we are no garbage for a while yet
-        if self._container is not None:
-            self._container.close()
+        if self._decoder is not None:
+            self._decoder.close()
 
     async def _unpacked(self, chunk: bytes, *, ends: bool) -> AsyncIterator[bytes]:
-        """A piece of a container -> the raw audio that it completes, as the intake takes it."""
-        assert self._container is not None
+        """A message -> the raw audio that it completes, as the intake takes it."""
+        assert self._decoder is not None
         more = True
         while more:
+            options = {"ends": ends, "packing": self._packing}
             try:
-                told, [audio] = await self._container.do(chunk, {"ends": ends})
+                told, [audio] = await self._decoder.do(chunk, options)
             except MediaError as error:
                 raise ProtocolError(error.detail, code=UNREADABLE) from None
             except ApiError as error:

@@ -271,7 +271,7 @@ class RealtimeProtocol:
         assert self.can_hear
         if (submit := self._speakers.hear(self._settings.diariser, heard.samples)) is not None:
             self._emitter.put(submit)
-        if self._settings.contained:
+        if self._settings.packing is not None:
             seconds = self.seconds_heard + len(heard.samples) / SAMPLE_RATE
             self._emitter.send(events.AudioUnpacked(seconds))
         self._turns.hear(heard, now=now, event_id=event_id)

@@ -74,3 +74,17 @@ def likeness(heard: np.ndarray) -> float:
     samples = np.pad(heard, (0, 4000))[7980 : 8000 + len(source) + 1600]
     shift = int(np.correlate(samples, source, "valid").argmax())
     return float(np.corrcoef(source, samples[shift : shift + len(source)])[0, 1])
+
+
+def opus_packets(samples: np.ndarray) -> list[bytes]:
+    """samples: [n] at 48 kHz -> one packet for each 20 ms."""
+    encoder: Any = av.CodecContext.create("libopus", "w")
+    encoder.sample_rate, encoder.layout, encoder.format = 48000, "mono", "flt"
+    packets: list[bytes] = []
+    for start in range(0, len(samples) - 959, 960):
+        frame = av.AudioFrame.from_ndarray(
+            samples[None, start : start + 960], format="flt", layout="mono"
+        )
+        frame.sample_rate, frame.pts = 48000, start
+        packets += map(bytes, encoder.encode(frame))
+    return [*packets, *map(bytes, encoder.encode(None))]

@@ -18,7 +18,7 @@ from tests.gateway.fake_engine import transcript
 from tests.gateway.realtime.deepgram.flux import check as check_flux
 from tests.gateway.realtime.deepgram.sockets import all_of, opened
 from tests.gateway.running import chunks, running
-from tests.media.audio.recordings import SECONDS, by_ffmpeg
+from tests.media.audio.recordings import SECONDS, by_ffmpeg, opus_packets, voice
 
 CLOSE = '{"type": "CloseStream"}'
 FINALIZE = '{"type": "Finalize"}'
@@ -84,6 +84,30 @@ async def test_flux_hears_them_too() -> None:
         registry = gateway.services.metrics.registry
         seconds = registry.get_sample_value("lookhear_audio_seconds_total", {"way": "realtime"})
         assert seconds == pytest.approx(SECONDS, abs=0.05)
+
+
+@pytest.mark.parametrize("path", ["/v1/listen?", "/v2/listen?model=fake-english&"])
+async def test_packets_of_opus_need_no_container(path: str) -> None:
+    url, _, query = path.partition("?")
+    async with running() as gateway:
+        async with opened(gateway, url, f"{query}encoding=opus&sample_rate=48000") as socket:
+            for packet in opus_packets(voice(48000)):
+                await socket.send(packet)
+            await socket.send(CLOSE)
+            *_, last = await all_of(socket, lambda frame: frame)
+        assert socket.close_code == 1000 and last["type"] != "Error"
+        registry = gateway.services.metrics.registry
+        seconds = registry.get_sample_value("lookhear_audio_seconds_total", {"way": "realtime"})
+        assert seconds == pytest.approx(SECONDS, abs=0.05)
+
+
+async def test_who_says_opus_of_a_container_is_heard_all_the_same() -> None:
+    async with running() as gateway, opened(gateway, "/v1/listen", "encoding=opus") as socket:
+        for piece in chunks(webm(), 3000):
+            await socket.send(piece)
+        await socket.send(CLOSE)
+        *_, metadata = await all_of(socket, check)
+        assert metadata["duration"] == pytest.approx(SECONDS, abs=0.05)
 
 
 @pytest.mark.parametrize("path", ["/v1/listen", "/v2/listen?model=fake-english"])

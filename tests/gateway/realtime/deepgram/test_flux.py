@@ -348,7 +348,7 @@ def test_what_is_no_message_is_a_warning(message: str, named: str) -> None:
         ("eot_timeout_ms=100", "eot_timeout_ms"),
         ("language_hint=de", "language_hint"),
         ("redact=numbers", "redact"),
-        ("encoding=opus", "encoding"),
+        ("encoding=speex", "encoding"),
         ("sample_rate=", "sample_rate"),
     ],
 )
