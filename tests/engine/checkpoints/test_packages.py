@@ -84,6 +84,22 @@ def test_a_python_without_pip(
     assert left(cache) == []
 
 
+def test_a_disk_that_is_full_is_the_reason(
+    index: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip ends with a traceback then."""
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/bin/sh\ncat >&2 <<END\nERROR: Exception:\nTraceback (most recent call last):\n"
+        "OSError: [Errno 28] No space left on device: 'a'\nEND\nexit 2\n"
+    )
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(CheckpointError, match=r"small-part1==1.0: .* No space left on device"):
+        download(NAME, unheard)
+    assert left(cache) == []
+
+
 def test_an_index_that_says_nothing(
     index: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
