@@ -38,6 +38,8 @@ from lookhear.gateway.http.errors import (
 )
 from lookhear.gateway.http.notes import ANSWERED_BY, IGNORED
 from lookhear.gateway.pooling.routes import pooling_routes
+from lookhear.gateway.realtime.channels import serve_channels
+from lookhear.gateway.realtime.deepgram.dialect import DeepgramDialect
 from lookhear.gateway.realtime.dialects import DIALECTS
 from lookhear.gateway.realtime.openai.client_secrets import client_secrets
 from lookhear.gateway.realtime.protocol.dialect import Dialect
@@ -175,6 +177,7 @@ def _realtime_routes(dialects: Sequence[type[Dialect]]) -> list[BaseRoute]:
     paths: dict[str, list[type[Dialect]]] = {}
     for dialect in dialects:
         paths.setdefault(dialect.path, []).append(dialect)
-    sockets = [WebSocketRoute(path, partial(serve, dialects=paths[path])) for path in paths]
+    ways = {path: serve_channels if path == DeepgramDialect.path else serve for path in paths}
+    sockets = [WebSocketRoute(path, partial(ways[path], dialects=paths[path])) for path in paths]
     sockets.append(WebSocketRoute("/{path:path}", partial(serve_nowhere, paths=sorted(paths))))
     return [*sockets, *(Route(path, serve_plain) for path in paths)]

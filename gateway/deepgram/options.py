@@ -35,7 +35,7 @@ REFUSED = {
     "diarize": "false, speakers are not told apart here",
     "diarize_model": "none, there is no choice of them",
     "dictation": "false, what is said is written as it is said",
-    "multichannel": "false, live channels are heard as one",
+    "multichannel": "false, or raw audio of 1 to 16 channels",
     "intents": "false, no served model finds intents",
     "redact": "none, nothing that is said is left out",
     "replace": "none, what is said is written as it is said",

@@ -50,7 +50,7 @@ class ResultsMetadata(Frame):
 
 class Results(Frame):
     type: Literal["Results"]
-    channel_index: tuple[Literal[0], Literal[1]] = Field(strict=False)
+    channel_index: tuple[int, int] = Field(strict=False)
     duration: Seconds
     start: Seconds
     is_final: bool
@@ -67,7 +67,7 @@ class Metadata(Frame):
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     created: str
     duration: Seconds
-    channels: Literal[1]
+    channels: Annotated[int, Field(ge=1)]
     models: list[str]
     model_info: dict[str, ModelInfo]
 
@@ -149,7 +149,6 @@ class FileResults(Frame):
 
 class FileMetadata(Metadata):
     type: None = None  # type: ignore[assignment]
-    channels: int  # type: ignore[assignment]
 
 
 class Transcript(Frame):
