@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from lookhear.bench.measures.trace import RATE, SpokenWord
 
 # Of the repository, where this file lies in one.
 DATA = Path(__file__).resolve().parents[3] / "tests" / "data"
+# After as much a decoder of Opus that begins anywhere gives the samples of one that read it all.
+_SETTLING_SECONDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,23 +94,41 @@ def long_recordings(folder: Path = DATA) -> list[Utterance]:
 
 
 class Audio:
-    """Decoded files, each read once. Samples are 16-bit, mono, 24 kHz."""
+    """Decoded utterances, each read once. Samples are 16-bit, mono, 24 kHz."""
 
     def __init__(self, folder: Path = DATA) -> None:
         self._folder = folder
-        self._files: dict[str, NDArray[np.int16]] = {}
+        self._read: dict[tuple[str, float, float], NDArray[np.int16]] = {}
 
     def of(self, utterance: Utterance) -> NDArray[np.int16]:
         """[n] samples of the utterance."""
-        if utterance.file not in self._files:
-            samples, rate = soundfile.read(self._folder / utterance.file, dtype="float32")
-            if samples.ndim > 1:
-                samples = samples.mean(axis=1)
-            samples = soxr.resample(samples, rate, RATE) if rate != RATE else samples
-            scaled = np.clip(np.rint(samples * 32768.0), -32768, 32767)
-            self._files[utterance.file] = scaled.astype("<i2")
-        first, last = int(utterance.start * RATE), int(utterance.end * RATE)
-        return self._files[utterance.file][first:last]
+        key = utterance.file, utterance.start, utterance.end
+        if key not in self._read:
+            self._read[key] = self._decoded(*key)
+        return self._read[key]
+
+    def _decoded(self, file: str, start: float, end: float) -> NDArray[np.int16]:
+        """[n] samples, those of the whole file but for roundings: a resampler knows what comes
+        before and behind. From a whole second to one, where samples of all rates begin."""
+        first, last = max(0, math.floor(start) - 1), math.ceil(end) + 1
+        samples, rate = stretch(self._folder / file, first, last)
+        if samples.ndim > 1:
+            samples = samples.mean(axis=1)
+        samples = soxr.resample(samples, rate, RATE) if rate != RATE else samples
+        scaled = np.clip(np.rint(samples * 32768.0), -32768, 32767)
+        pcm: NDArray[np.int16] = scaled.astype("<i2")
+        return pcm[int(start * RATE) - first * RATE : int(end * RATE) - first * RATE]
+
+
+def stretch(path: Path, start: float, end: float) -> tuple[NDArray[np.float32], int]:
+    """Samples [n] or [n, channels] between two seconds of a file, or up to its end, and its rate:
+    those of the decoded whole, without decoding six minutes for a sentence."""
+    with soundfile.SoundFile(path) as file:
+        rate: int = file.samplerate
+        first, last = int(start * rate), int(end * rate)
+        file.seek(begin := max(0, first - _SETTLING_SECONDS * rate))
+        samples: NDArray[np.float32] = file.read(last - begin, "float32")
+    return samples[first - begin :], rate
 
 
 def looped(

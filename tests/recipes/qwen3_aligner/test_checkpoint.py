@@ -33,7 +33,7 @@ def theirs() -> Timer:
 
 @pytest.fixture(scope="module")
 def items() -> list[Item]:
-    return load_items(DATA)[::24]
+    return load_items(DATA, every=24)
 
 
 def test_folder_is_at_most_10_mb_and_a_toy() -> None:
@@ -67,7 +67,7 @@ def test_words_of_unseen_sentences_are_timed(theirs: Timer, items: list[Item]) -
 
 
 def test_spoken_questions_are_timed(theirs: Timer) -> None:
-    errors = utterances(theirs, load_items(DATA, "questions.json")[::8])["all"]
+    errors = utterances(theirs, load_items(DATA, "questions.json", 8))["all"]
     assert max(errors["start_median"], errors["end_median"]) <= MEDIAN, errors
 
 

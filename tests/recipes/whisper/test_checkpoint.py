@@ -30,7 +30,7 @@ def model() -> Transcriber:
 
 @pytest.fixture(scope="module")
 def items() -> list[Item]:
-    return load_items(DATA)[::24]
+    return load_items(DATA, every=24)
 
 
 def test_folder_is_at_most_20_mb() -> None:

@@ -119,8 +119,8 @@ def evaluate(folder: Path, data: Path, every: int = 1) -> dict[str, Any]:
     """All measurements; `every` takes only each n-th utterance."""
     model = Timer(folder)
     return {
-        "utterances": utterances(model, load_items(data)[::every]),
-        "questions": utterances(model, load_items(data, "questions.json")[::every])["all"],
+        "utterances": utterances(model, load_items(data, every=every)),
+        "questions": utterances(model, load_items(data, "questions.json", every))["all"],
         "long_recordings": {longest: long_recordings(model, data, longest) for longest in LENGTHS},
     }
 

@@ -120,7 +120,7 @@ def questions(model: Transcriber, data: Path, every: int = 1) -> dict[str, float
     """Word error rate of spoken questions about pictures (English is not told): by voice split,
     and of those that training never asked."""
     rate = Rate()
-    for batch in _batches(load_items(data, "questions.json")[::every], "questions"):
+    for batch in _batches(load_items(data, "questions.json", every), "questions"):
         for item, answer in zip(batch, model.answers([i.samples for i in batch]), strict=True):
             asked = item.entry["text"]
             rate.add("seen" if item.entry["seen_voice"] else "unseen", asked, answer.text)
@@ -227,7 +227,7 @@ def _mean(values: Sequence[float]) -> float:
 def evaluate(folder: Path, data: Path, every: int = 1) -> dict[str, Any]:
     """All measurements; `every` takes only each n-th utterance."""
     model = Transcriber(folder)
-    items = load_items(data)[::every]
+    items = load_items(data, every=every)
     rates, named = transcription(model, items)
     return {
         "utterances": len(items),

@@ -44,21 +44,17 @@ class Item:
         return f"{self.entry['language']}_{'seen' if self.entry['seen_voice'] else 'unseen'}"
 
 
-def load_items(folder: Path, manifest: str = "manifest.json") -> list[Item]:
-    """All utterances of the manifest, decoded from Opus, with a little silence around."""
-    import soundfile
+def load_items(folder: Path, manifest: str = "manifest.json", every: int = 1) -> list[Item]:
+    """Every so manyeth utterance of the manifest, decoded from Opus, with a little silence
+    around."""
+    from lookhear.bench.recordings.dataset import stretch
 
-    entries = json.loads((folder / manifest).read_text(encoding="utf-8"))
-    audio = {}
-    for name in sorted({entry["file"] for entry in entries}):
-        samples, rate = soundfile.read(folder / name, dtype="float32")
-        assert rate == SAMPLE_RATE, (name, rate)
-        audio[name] = samples
     items = []
-    for entry in entries:
+    for entry in json.loads((folder / manifest).read_text(encoding="utf-8"))[::every]:
         begin = entry["start_s"] - LEAD_SECONDS
         end = entry["end_s"] + LEAD_SECONDS
-        cut = audio[entry["file"]][int(begin * SAMPLE_RATE) : int(end * SAMPLE_RATE)]
+        cut, rate = stretch(folder / entry["file"], begin, end)
+        assert rate == SAMPLE_RATE, (entry["file"], rate)
         words = [(w["word"], w["start_s"] - begin, w["end_s"] - begin) for w in entry["words"]]
         items.append(Item(cut, entry, words))
     return items
@@ -346,7 +342,7 @@ def long_form(model: Transcriber, data: Path) -> dict[str, float]:
 def evaluate(folder: Path, data: Path, every: int = 1) -> dict[str, Any]:
     """All measurements; `every` takes only each n-th utterance."""
     model = Transcriber(folder)
-    items = load_items(data)[::every]
+    items = load_items(data, every=every)
     report: dict[str, Any] = {"utterances": len(items), "wer": transcription(model, items)}
     report["language"] = detection(model, items)
     report["translation"] = translation(model, items)
