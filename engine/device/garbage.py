@@ -33,7 +33,8 @@ def unlooked_at() -> Iterator[None]:
 def tended(now: float) -> Iterator[Callable[[float, bool], None]]:
     """For this process, while the engine serves; afterwards all is as it was. Gives what is to be
     called between steps: with the time, in seconds, and whether there is nothing to do."""
-    before, last = gc.get_threshold(), now
+    before, had_frozen = gc.get_threshold(), gc.get_freeze_count() > 0
+    last = now
 
     def tend(now: float, is_idle: bool) -> None:
         nonlocal last
@@ -48,4 +49,5 @@ def tended(now: float) -> Iterator[Callable[[float, bool], None]]:
         yield tend
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if not had_frozen:
+            gc.unfreeze()

@@ -31,7 +31,7 @@ def tended(
 ) -> Iterator[None]:
     """For this whole process, while the loop serves; afterwards all is as it was. trim: gives free
     memory back to the system; called in a thread."""
-    before = gc.get_threshold()
+    before, had_frozen = gc.get_threshold(), gc.get_freeze_count() > 0
     timer: asyncio.TimerHandle
 
     def collect() -> None:
@@ -49,4 +49,5 @@ def tended(
     finally:
         timer.cancel()
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if not had_frozen:
+            gc.unfreeze()

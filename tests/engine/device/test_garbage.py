@@ -40,7 +40,18 @@ def test_all_is_looked_at_when_idle_and_seldom_when_busy(full_collections: list[
         ):
             tend(now, is_idle)
             assert len(full_collections) == expected, (now, is_idle)
-    assert gc.get_threshold() == before and gc.get_freeze_count() == 0
+    assert gc.get_threshold() == before
+
+
+@pytest.mark.parametrize("had_frozen", [False, True])
+def test_what_was_frozen_before_stays_frozen(
+    had_frozen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # of all that the tests have loaded: a second
+    gc.freeze() if had_frozen else gc.unfreeze()
+    with tended(100.0):
+        assert gc.get_freeze_count() > 0
+    assert (gc.get_freeze_count() > 0) == had_frozen
 
 
 def test_what_is_loaded_is_never_looked_at(full_collections: list[int]) -> None:
