@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,7 +89,8 @@ def test_many_turns_of_one_speaker_are_one_speaker(core: EngineCore) -> None:
 def test_a_turn_that_fails_does_not_hold_those_behind_it(core: EngineCore) -> None:
     speak(core, "s", "long", 0.5)
     speak(core, "s", "next", 0.5)
-    core.submit(AppendAudio("s", "long", noise(0, 3601), 3601 * SAMPLE_RATE))
+    too_much = np.zeros(3601 * SAMPLE_RATE, np.float32)
+    core.submit(AppendAudio("s", "long", too_much, len(too_much)))
     core.submit(EndTurn("s", "next"))
     ends = [e for e in drain(core) if isinstance(e, TurnFailed | TurnCompleted)]
     assert [(type(e), e.turn) for e in ends] == [(TurnFailed, "long"), (TurnCompleted, "next")]
