@@ -19,6 +19,7 @@ from lookhear.gateway.app import browser, health
 from lookhear.gateway.app.bodies import BodyMiddleware
 from lookhear.gateway.app.life import alive
 from lookhear.gateway.app.middleware import AccessMiddleware
+from lookhear.gateway.app.slashes import TrailingSlashes
 from lookhear.gateway.app.wording import ErrorWording
 from lookhear.gateway.chat.messages import errors
 from lookhear.gateway.chat.routes import chat_routes
@@ -100,9 +101,10 @@ def create_app(
                 raise
             on_load_failure(error)
 
+    routes = _routes(services, dialects)
     app = Starlette(
-        routes=_routes(services, dialects),
-        middleware=[*middleware, *_middleware(services)],
+        routes=routes,
+        middleware=[*middleware, *_middleware(services, routes)],
         exception_handlers={
             ApiError: answer_api_error,
             HTTPException: answer_http_exception,
@@ -112,6 +114,7 @@ def create_app(
         lifespan=lambda _: alive(services, load_models, traces, numbers),
     )
     app.state.services = services
+    app.router.redirect_slashes = False
     return app
 
 
@@ -132,7 +135,7 @@ def _services(config: GatewayConfig, engine: Engine, siblings: Siblings) -> Serv
     )
 
 
-def _middleware(services: Services) -> list[Middleware]:
+def _middleware(services: Services, routes: Sequence[BaseRoute]) -> list[Middleware]:
     """From outside to inside."""
     config = services.config
     # Outside the door: a browser's preflight carries no key.
@@ -147,9 +150,10 @@ def _middleware(services: Services) -> list[Middleware]:
         Middleware(ErrorWording, paths=paths, wording=wording)
         for paths, wording in ((DEEPGRAM, denial), (errors.PATHS, errors.denial))
     ]
-    door = Middleware(AccessMiddleware, services=services)
-    bodies = Middleware(BodyMiddleware, services=services)
-    return [*([preflight] if config.allow_origins else []), *wordings, door, bodies]
+    known = {route.path for route in routes if isinstance(route, Route)}
+    door = Middleware(AccessMiddleware, services=services, paths=known)
+    inside = [Middleware(TrailingSlashes), *wordings, door, Middleware(BodyMiddleware, services)]
+    return [*([preflight] if config.allow_origins else []), *inside]
 
 
 def _routes(services: Services, dialects: Sequence[type[Dialect]]) -> list[BaseRoute]:

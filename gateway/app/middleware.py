@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,19 +18,6 @@ from lookhear.gateway.http.errors import REQUEST_ID, error_body
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.telemetry.log import address, log_event
 
-PATHS = (
-    "/",
-    "/health",
-    "/metrics",
-    "/ready",
-    "/v1/audio/transcriptions",
-    "/v1/audio/translations",
-    "/v1/chat/completions",
-    "/v1/listen",
-    "/v1/models",
-    "/v1/realtime/client_secrets",
-    "/v1/responses",
-)
 PROBES = ("/health", "/metrics", "/ready")  # asked every few seconds: worth a line to nobody
 MAX_SHOWN = 200  # characters of a path in the log
 
@@ -41,11 +29,12 @@ def needs_key(path: str) -> bool:
 
 class AccessMiddleware:
     """Adds `x-request-id`, checks Host, Origin and key, counts, logs. WebSockets pass: they check
-    themselves, since their refusals look different."""
+    themselves, since their refusals look different. paths: those that are served."""
 
-    def __init__(self, app: ASGIApp, services: Services) -> None:
+    def __init__(self, app: ASGIApp, services: Services, paths: Collection[str]) -> None:
         self._app = app
         self._services = services
+        self._paths = frozenset(paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request pass, or refuse it."""
@@ -82,7 +71,7 @@ class AccessMiddleware:
             with self._services.requests.one() if is_work else contextlib.nullcontext():
                 await self._app(scope, receive, send_with_id)
         finally:
-            services.metrics.requests.labels(_label(path), str(answer.status)).inc()
+            services.metrics.requests.labels(self._label(path), str(answer.status)).inc()
             log_event(
                 "http.request",
                 level=logging.DEBUG if path in PROBES else logging.INFO,
@@ -95,6 +84,13 @@ class AccessMiddleware:
                 complete=None if answer.is_complete else False,
                 client=address(scope),
             )
+
+    def _label(self, path: str) -> str:
+        """A path as a metric label: only the known ones, so that nobody can make more."""
+        if path in self._paths:
+            return path
+        kept = ("/v1/models/", "/v1/responses/")
+        return next((f"{known}{{id}}" for known in kept if path.startswith(known)), "other")
 
 
 @dataclass(slots=True)
@@ -114,12 +110,3 @@ class _Answer:
         elif message["type"] == "http.response.body":
             self.size += len(message.get("body", b""))
             self.is_complete = not message.get("more_body", False)
-
-
-def _label(path: str) -> str:
-    """A path as a metric label: only the known ones, so that nobody can make more."""
-    if path.startswith("/v1/models/"):
-        return "/v1/models/{id}"
-    if path.startswith("/v1/responses/"):
-        return "/v1/responses/{id}"
-    return path if path in PATHS else "other"

@@ -1,0 +1,44 @@
+"""Paths of the API: with a slash too many, and as the metrics count them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lookhear.gateway.config import GatewayConfig
+from tests.gateway.chatting import client
+from tests.gateway.fake_engine import FakeEngine
+from tests.gateway.running import running
+
+
+async def test_a_slash_too_many_is_no_redirect() -> None:
+    """Behind a proxy with the certificate it would lead to http:."""
+    async with running(GatewayConfig(port=0), FakeEngine(sees=True)) as it, client(it) as http:
+        body = {"messages": [{"role": "user", "content": "hello"}]}
+        answer = await http.post("/v1/chat/completions/", json=body)
+        assert answer.status_code == 200 and answer.json()["object"] == "chat.completion"
+        assert (await http.get("/v1/models/")).json()["object"] == "list"
+        # Nor are errors in other words for it.
+        error = (await http.post("/v1/messages/", json={})).json()
+        assert error["type"] == "error" and error["error"]["type"] == "invalid_request_error"
+        assert (await http.get("/nothing/")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "label"),
+    [
+        ("/v1/messages", "/v1/messages"),
+        ("/v1/messages/count_tokens/", "/v1/messages/count_tokens"),
+        ("/v1/embeddings", "/v1/embeddings"),
+        ("/v1/rerank", "/v1/rerank"),
+        ("/v1/responses/input_tokens", "/v1/responses/input_tokens"),
+        ("/v1/responses/resp_1/input_items", "/v1/responses/{id}"),
+        ("/v1/models/a/b", "/v1/models/{id}"),
+        ("/v1/nothing", "other"),
+    ],
+)
+async def test_metrics_count_requests_by_each_path_that_is_served(path: str, label: str) -> None:
+    async with running(GatewayConfig(port=0), FakeEngine(sees=True)) as it, client(it) as http:
+        await http.post(path, json={})
+        lines = (await http.get("/metrics")).text.splitlines()
+    counted = [line for line in lines if line.startswith("lookhear_http_requests_total{")]
+    assert any(f'path="{label}"' in line for line in counted), counted
