@@ -67,8 +67,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
-        gc.collect()
-        gc.freeze()
+        gc.freeze()  # and what little of it is garbage: to find that takes each worker a second
 
 
 def is_worker(config: pytest.Config) -> bool:
