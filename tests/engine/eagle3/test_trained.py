@@ -15,7 +15,7 @@ from tests.engine.eagle3.reference import model_states
 from tests.engine.runners import finish
 from tools.random_checkpoints.eagle3 import write_head
 
-STEPS, TOGETHER, AHEAD = 120, 6, 3
+STEPS, TOGETHER, AHEAD = 60, 6, 3
 
 
 def written(headed: Headed, seeds: range) -> list[list[int]]:
