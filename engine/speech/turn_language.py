@@ -50,6 +50,7 @@ class TurnLanguage:
         self._session = session
         self.checks = checks
         self._sound: Heard = dict(heard)
+        self._seconds = 0.0  # that the last look heard
         self._is_short = not heard
         self._text: tuple[str | None, float] = (None, 0.0)  # language of the last one, evidence
         self._said: list[float] = []  # log-probabilities of committed tokens
@@ -98,7 +99,7 @@ class TurnLanguage:
 
     def _by_sound(self) -> dict[str, float]:
         """Log-probability of each language, whatever the text says."""
-        posterior = self._session.posterior(self._sound) if self._sound else {}
+        posterior = self._session.posterior(self._sound, self._seconds) if self._sound else {}
         return {code: math.log(max(p, TINY)) for code, p in posterior.items()}
 
     def add(self, new: Hypothesis, num_samples: int) -> None:
@@ -109,7 +110,7 @@ class TurnLanguage:
             self._sound = averaged(self._sound, new.languages)
         else:
             self._sound = new.languages
-        self._is_short = num_samples < SHORT
+        self._is_short, self._seconds = num_samples < SHORT, num_samples / SAMPLE_RATE
         self.heard = dict(self._sound)
         text = [*self._said, *new.logprobs]
         if len(text) >= FEW:
@@ -122,7 +123,7 @@ class TurnLanguage:
         """ISO code; None where nothing is sure, and where a checkpoint has just one."""
         if not self.heard:
             return self._session.sure()
-        posterior = self._session.posterior(self.heard)
+        posterior = self._session.posterior(self.heard, self._seconds)
         likeliest = max(posterior, key=posterior.__getitem__)
         return likeliest if posterior[likeliest] >= SURE else None
 
@@ -135,7 +136,7 @@ class TurnLanguage:
         language, evidence = self._text
         scores = {
             code: self._sound[code] + 2 * (value + (evidence if code == language else 0.0))
-            for code, value in self._session.prior(list(self._sound)).items()
+            for code, value in self._session.prior(list(self._sound), self._seconds).items()
         }
         return SessionLanguage(tuple(self._session.candidates), probabilities(scores))
 
@@ -145,4 +146,4 @@ class TurnLanguage:
 
     def conclude(self) -> None:
         """The turn is over."""
-        self._session.conclude(self.heard)
+        self._session.conclude(self.heard, self._seconds)

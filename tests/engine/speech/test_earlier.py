@@ -414,7 +414,7 @@ class Bilingual(Speech):
         result = super().hear(request, start)
         codes = self.vocabulary.languages
         sure = {
-            1000 + i: math.log(0.999 if c == self.language else 0.001) for i, c in enumerate(codes)
+            1000 + i: math.log(0.99999 if c == self.language else 1e-5) for i, c in enumerate(codes)
         }
         likeliest = 1000 + codes.index(self.language)
         told = likeliest if request.language is None else request.language

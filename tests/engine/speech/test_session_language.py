@@ -20,43 +20,60 @@ def heard(**probabilities: float) -> dict[str, float]:
     return {code: math.log(probabilities.get(code, rest)) for code in CODES}
 
 
-def likeliest(language: SessionLanguage, turn: dict[str, float]) -> str:
-    posterior = language.posterior(turn)
+def likeliest(language: SessionLanguage, turn: dict[str, float], seconds: float = 4.0) -> str:
+    posterior = language.posterior(turn, seconds)
     return max(posterior, key=posterior.__getitem__)
 
 
 def after(*turns: dict[str, float]) -> SessionLanguage:
     language = SessionLanguage()
     for turn in turns:
-        language.conclude(turn)
+        language.conclude(turn, 4.0)
     return language
 
 
 def test_a_short_turn_inherits_what_was_heard_before() -> None:
-    mumbled = heard(it=0.5, es=0.3)
-    assert likeliest(SessionLanguage(), mumbled) == "it"
-    assert likeliest(after(heard(es=0.7), heard(es=0.6)), mumbled) == "es"
+    mumbled = heard(it=0.9, es=0.05)
+    session = after(heard(es=0.7), heard(es=0.6))
+    assert likeliest(SessionLanguage(), mumbled, 1.0) == "it"
+    assert likeliest(session, mumbled, 1.0) == "es"
+    assert likeliest(session, mumbled, 4.0) == "it", "a sentence says more than a syllable"
+
+
+@given(st.floats(0.0, 20.0), st.floats(0.0, 20.0))
+def test_the_more_is_heard_the_sooner_a_change_is_believed(one: float, other: float) -> None:
+    session, turn = after(heard(es=0.95)), heard(en=0.9, es=0.05)
+    shorter, longer = sorted((one, other))
+    assert session.posterior(turn, shorter)["en"] <= session.posterior(turn, longer)["en"]
 
 
 def test_many_unsure_turns_make_a_sure_session() -> None:
     language = SessionLanguage()
     for _ in range(4):
         assert likeliest(language, heard(es=0.4, it=0.3)) == "es"
-        language.conclude(heard(es=0.6, it=0.3))
-    assert language.posterior(heard(es=0.4, it=0.3))["es"] >= SURE
+        language.conclude(heard(es=0.6, it=0.3), 2.0)
+    assert language.posterior(heard(es=0.4, it=0.3), 2.0)["es"] >= SURE
 
 
 def test_a_change_that_is_clearly_heard_is_followed() -> None:
     language = after(*[heard(es=0.95)] * 50)
     assert likeliest(language, heard(en=0.9999)) == "en"
-    language.conclude(heard(en=0.9999))
+    language.conclude(heard(en=0.9999), 4.0)
     assert likeliest(language, heard(en=0.6, es=0.3)) == "en"
+
+
+def test_a_change_that_may_be_one_is_no_certainty() -> None:
+    """The text will tell: Spanish people, whom the model takes for English by one in eight."""
+    language = after(*[heard(en=0.95)] * 50)
+    believed = language.posterior(heard(es=0.8, en=0.1), 4.0)
+    assert max(believed.values()) < SURE
+    assert set(sorted(believed, key=believed.__getitem__)[-2:]) == {"en", "es"}
 
 
 def test_only_candidates_are_believed() -> None:
     language = SessionLanguage(["de", "es"])
     turn = heard(en=0.9, es=0.05, de=0.01)
-    assert set(language.posterior(turn)) == {"de", "es"}
+    assert set(language.posterior(turn, 4.0)) == {"de", "es"}
     assert likeliest(language, turn) == "es"
     assert set(language.prior(CODES)) == {"de", "es"}
 
@@ -74,14 +91,14 @@ def test_a_belief_is_a_distribution(turns: list[tuple[float, ...]]) -> None:
     language = SessionLanguage()
     for turn in turns:
         now = {code: math.log(p / sum(turn)) for code, p in zip(CODES, turn, strict=True)}
-        posterior = language.posterior(now)
+        posterior = language.posterior(now, 1.0 + sum(turn))
         assert sum(posterior.values()) == pytest.approx(1.0)
         assert all(value >= 0.0 for value in posterior.values())
-        language.conclude(now)
+        language.conclude(now, 1.0 + sum(turn))
 
 
 def test_a_turn_that_says_nothing_of_languages_changes_nothing() -> None:
     language = after(heard(es=0.9))
     before = language.prior(CODES)
-    language.conclude({})
+    language.conclude({}, 4.0)
     assert language.prior(CODES) == before

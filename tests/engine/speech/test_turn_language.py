@@ -88,7 +88,7 @@ def test_what_is_said_is_heard_in_several_languages_where_none_is_clear() -> Non
     assert turn.hear(spanish, 2 * SAMPLE_RATE, is_over=True) is spanish
     assert turn.asked(is_over=True) is None
     session = SessionLanguage()
-    assert max(session.posterior(turn.heard).items(), key=lambda one: one[1])[0] == "es"
+    assert max(session.posterior(turn.heard, 2.0).items(), key=lambda one: one[1])[0] == "es"
 
 
 def test_who_speaks_on_is_heard_as_it_seems() -> None:
@@ -127,7 +127,7 @@ def test_a_look_is_written_in_what_the_turn_is_in(sound: dict[str, float], langu
     few = Hypothesis((1,), (-0.9,), language="es", languages=heard(**sound))  # no witness
     for _ in range(8):
         turn.add(few, 2 * SAMPLE_RATE)
-        believed = session.posterior(turn.heard)
+        believed = session.posterior(turn.heard, 2.0)
         assert max(believed, key=believed.__getitem__) == language
         expected = turn.prior().prior(CODES)
         assert max(CODES, key=lambda code: expected[code] + few.languages[code]) == language

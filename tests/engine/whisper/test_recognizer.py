@@ -43,7 +43,7 @@ def test_what_the_last_tick_heard_is_guessed_again() -> None:
 
 def test_a_turn_is_guessed_to_be_in_the_language_of_the_one_before() -> None:
     session = SessionLanguage()
-    session.conclude({"de": math.log(0.05), "en": math.log(0.95)})
+    session.conclude({"de": math.log(0.05), "en": math.log(0.95)}, 4.0)
     assert asked(session).language_guess == EN
     assert asked(session, Hypothesis()).language_guess == EN
     # What this turn's own audio said counts for more.
