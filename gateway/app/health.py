@@ -90,7 +90,7 @@ async def model(request: Request) -> Response:
 
 def _on_wire(card: ModelCard, alias: str | None = None) -> dict[str, Any]:
     """alias: the entry is about this other name of the model; `root` is what vLLM calls its own.
-    `type`, `display_name` and `created_at` are Anthropic's words."""
+    `type`, `display_name` and `created_at` are Anthropic's words, `max_model_len` is vLLM's."""
     chosen: dict[str, Any] = {"reason": card.reason} if card.reason else {}
     if alias is not None:
         chosen |= {"root": card.id, "lookhear": {"alias_of": card.id}}
@@ -107,6 +107,7 @@ def _on_wire(card: ModelCard, alias: str | None = None) -> dict[str, Any]:
         "parameters": card.parameters,
         "abilities": card.abilities,
         "toy": card.toy,
+        **({"max_model_len": card.context_tokens} if card.context_tokens else {}),
         **({"parent": card.parent} if card.parent else {}),
         **chosen,
     }

@@ -440,6 +440,7 @@ async def test_models_that_do_not_chat(http: httpx.AsyncClient) -> None:
         ["transcribe", "translate"], ["transcribe"], ["chat", "image", "video"],
     ]  # fmt: skip
     assert [card["toy"] for card in cards] == [False] * 3 and "reason" not in cards[0]
+    assert [card.get("max_model_len") for card in cards] == [None, None, 4096]
     async with running() as deaf, client(deaf) as other:
         answer = await ask(other, user("a"), model=...)
         assert answer.status_code == 400
