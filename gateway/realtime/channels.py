@@ -144,7 +144,8 @@ class Channels:
 
     async def _tell(self, part: Part, frame: Json) -> None:
         kind, index = frame["type"], [part.number, self._count]
-        self._request = self._request or str(frame.get("request_id", ""))
+        if "request_id" in frame:
+            frame["request_id"] = self._request = self._request or frame["request_id"]
         if kind == "Metadata":
             self._metadata.append(frame)
             return
@@ -173,8 +174,7 @@ class Channels:
         if len(self._metadata) == self._count:
             whole = max(self._metadata, key=lambda told: told["duration"])
             about = {"channels": self._count, "sha256": self._sha256.hexdigest()}
-            request = {"request_id": self._request or whole["request_id"]}
-            await self._websocket.send_json({**whole, **about, **request})
+            await self._websocket.send_json({**whole, **about, "request_id": self._request})
         end = self._end or Close(NORMAL, "")
         await self._websocket.close(end.code, end.reason)
 

@@ -126,8 +126,8 @@ class FileAlternative(Alternative):
     paragraphs: Paragraphs | None = None
 
 
-class FileChannel(Channel):
-    alternatives: list[FileAlternative]  # type: ignore[assignment]
+class FileChannel(Frame):
+    alternatives: Annotated[list[FileAlternative], Field(min_length=1, max_length=1)]
     detected_language: str | None = None
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from typing import Any
 
 import numpy as np
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from lookhear.engine.messages import AppendAudio
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.deepgram.frames import check, text_of
 from tests.gateway.fake_engine import transcript
@@ -29,15 +29,14 @@ def call(seconds: float, channels: int = 2) -> bytes:
     return np.outer(tone, [3000 >> i for i in range(channels)]).astype("<i2").tobytes()
 
 
-def loudness(gateway: Running) -> list[int]:
-    """Of what each session was told to hear, one after the other."""
+def loudness(gateway: Running) -> list[float]:
+    """The peak of what each session was told to hear, in 16 bits."""
     heard: dict[str, float] = {}
     for message in gateway.engine.messages:
-        samples: Any = getattr(message, "samples", None)
-        if samples is not None and len(samples):
-            session = message.session  # type: ignore[union-attr]
-            heard[session] = max(heard.get(session, 0.0), float(np.abs(samples).max()))
-    return [round(peak * 32768, -2) for peak in heard.values()]  # type: ignore[misc]
+        if isinstance(message, AppendAudio) and len(message.samples):
+            peak = 32768 * float(np.abs(message.samples).max())
+            heard[message.session] = max(heard.get(message.session, 0.0), peak)
+    return list(heard.values())
 
 
 async def test_each_channel_has_its_results() -> None:
@@ -61,7 +60,7 @@ async def test_each_channel_has_its_results() -> None:
             0.5,
         )
         assert metadata["sha256"] == hashlib.sha256(data).hexdigest()
-        assert sorted(loudness(gateway)) == [1500, 3000]
+        assert sorted(loudness(gateway)) == pytest.approx([1500, 3000], abs=2)
         await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
 
 
@@ -91,6 +90,7 @@ async def test_settings_hold_for_all_and_are_confirmed_once() -> None:
         await socket.send(CLOSE)
         frames = await all_of(socket, check)
         assert [f["type"] for f in frames] == ["Results", "Results", "Metadata"]
+        assert confirmed["request_id"] == frames[-1]["request_id"], "of all of it"
 
 
 async def test_where_a_channel_has_no_place_nobody_comes_in() -> None:
