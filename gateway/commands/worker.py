@@ -62,10 +62,13 @@ class Worker:
         services, said = self._gateway.services, None
         for look in itertools.count():
             is_due = look % REPORT_LOOKS == 0
-            if is_due:
-                services.see_engines()  # for whichever worker is asked for its numbers
+            status = services.status
+            # For whichever worker is asked for its numbers. Who is told that it is ready finds its
+            # engines so there, too.
+            if is_due or said is None or status != said["status"]:
+                services.see_engines()
             report = {
-                "status": services.status,
+                "status": status,
                 "working": services.connections.working,
                 "received": self._received,
                 "is_full": services.is_full,
