@@ -10,6 +10,7 @@ interludes  pauses, and after every fourth utterance noise or music
 noise-20    pauses, with pink noise 20 dB below the speech
 noise-10    the same, 10 dB
 telephone   pauses, over a line of 8 kHz in mu-law
+mixed       pauses, and behind one to three utterances another language
 nobody      silence, noises, hum, clicks, chords: every word is one too many
 """
 
@@ -35,7 +36,7 @@ from lookhear.bench.numbers import Json, live_numbers, wer_numbers
 from lookhear.bench.offline import over_http
 from lookhear.bench.processes import Watch
 from lookhear.bench.recordings.composed import pcm
-from lookhear.bench.recordings.conditions import CONDITIONS
+from lookhear.bench.recordings.conditions import CONDITIONS, MIXED, by_turns
 from lookhear.bench.recordings.human import HUMAN
 from lookhear.bench.recordings.session import Session, audio_seconds
 from lookhear.bench.recordings.sounds import NOBODY
@@ -59,6 +60,7 @@ from lookhear.wer import WordErrors
 BURST = 1e6  # times the speed of speech: as fast as the socket takes it
 NOBODY_SECONDS = 30.0  # of each sound, per --minutes
 USUAL = ["pauses", "nobody"]
+OTHERS = [MIXED, "nobody"]  # not of one language
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,12 @@ class Subject:
         work = over_http(self.client, sessions, model, 1, tell, self.console)
         answers, seconds = asyncio.run(work)
         return [answer.text for answer in answers], seconds
+
+    def untold(self) -> Subject:
+        """The same, that is told no language."""
+        return replace(
+            self, options=argparse.Namespace(**{**vars(self.options), "tell_language": False})
+        )
 
     def live(self, sessions: Sequence[Session], pace: float = 1.0) -> list[Trace]:
         """Sessions of the default settings: server VAD."""
@@ -141,13 +149,20 @@ def _against(
     """Live against the file of the same recordings."""
     heard = [metrics.hypothesis(trace) for trace in traces]
     alike = [written_alike(text, live) for text, live in zip(texts, heard, strict=True)]
-    found = [turn.language for trace in traces for turn in metrics.turns(trace) if turn.text]
+    spoken = [
+        (turn, session.language_at((turn.start + (turn.end or turn.start)) / 2))
+        for session, trace in zip(sessions, traces, strict=True)
+        for turn in metrics.turns(trace)
+        if turn.text
+    ]
+    found = [turn.language for turn, _ in spoken]
     return {
         "gap_to_file": metrics.paired_gap(_parts(sessions, heard), whole),
         "sentences_alike": sum(same for same, _ in alike),
         "sentences": sum(count for _, count in alike),
         "overtakings": sum(map(metrics.overtakings, traces)),
         "languages": {str(code): found.count(code) for code in sorted(set(found), key=str)},
+        "languages_right": sum(turn.language == code for turn, code in spoken),
         "heard": heard,
     }
 
@@ -160,8 +175,7 @@ def nobody_numbers(subject: Subject) -> Json:
         Session(name, pcm(make(seconds, draw) * level), "", (), "")
         for name, (make, level) in NOBODY.items()
     ]
-    plain = replace(subject, options=argparse.Namespace(**vars(subject.options)))
-    plain.options.tell_language = False  # there is none
+    plain = subject.untold()  # there is none
     texts, _ = plain.files(sessions)
     heard = {"file": texts}
     if not subject.options.file_only:
@@ -223,10 +237,9 @@ def main(argv: list[str]) -> int:
     """LookhearError."""
     options = parser().parse_args(argv)
     names = options.conditions or USUAL
-    names = [*CONDITIONS, "nobody"] if names == ["all"] else names
     for name in names:
-        if name not in (*CONDITIONS, "nobody"):
-            known = ", ".join([*CONDITIONS, "nobody"])
+        if names != ["all"] and name not in (*CONDITIONS, *OTHERS):
+            known = ", ".join([*CONDITIONS, *OTHERS])
             raise UsageError(f"condition: expected one of {known}, got {name!r}")
     if options.sessions < 1 or options.minutes <= 0:
         raise UsageError("--sessions, --minutes: expected more than 0")
@@ -236,6 +249,10 @@ def main(argv: list[str]) -> int:
     by_language = {code: said for code, said in by_language.items() if said}
     if not by_language:
         raise UsageError(f"--lang: no recordings in {' or '.join(options.lang)}")
+    if names == ["all"]:
+        names = [*CONDITIONS, *(name for name in OTHERS if name != MIXED or len(by_language) > 1)]
+    if MIXED in names and len(by_language) < 2:
+        raise UsageError(f"{MIXED}: expected recordings in two languages, got {list(by_language)}")
     result: Json = {"scenario": "human", **begin(["human", *argv]), "conditions": []}
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(target(options, aside))
@@ -250,11 +267,19 @@ def main(argv: list[str]) -> int:
             if name == "nobody":
                 result["conditions"].append({"condition": name, **nobody_numbers(subject)})
                 continue
-            for code, said in by_language.items():
+            seconds, told = 60 * options.minutes, subject
+            if name == MIXED:
+                made = {"+".join(by_language): by_turns(by_language, seconds, options.seed)}
+                told = subject.untold()
+            else:
+                compose = CONDITIONS[name]
+                made = {
+                    code: compose(said, seconds, options.seed) for code, said in by_language.items()
+                }
+            for code, composed in made.items():
                 aside.print(f"{name}, {code}", style="bold")
-                composed = CONDITIONS[name](said, 60 * options.minutes, options.seed)
                 sessions = filled(composed[: options.limit], options.sessions)
-                numbers = spoken_numbers(subject, sessions)
+                numbers = spoken_numbers(told, sessions)
                 result["conditions"].append({"condition": name, "language": code, **numbers})
     result |= watch.totals() if watch else {}
     path = finish("human", result, options)

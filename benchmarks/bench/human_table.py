@@ -63,7 +63,7 @@ def _latency(entries: list[dict[str, Any]]) -> Table:
             f"{entry['condition']} {entry['language']}",
             *(_quantiles(numbers) for numbers in seconds),
             f"{live['sentences_alike']} of {live['sentences']}",
-            _share(live["languages"], entry["language"]),
+            _right(live),
             str(live["overtakings"]),
             str(live["violation_count"]),
             str(live["drops"]),
@@ -71,11 +71,12 @@ def _latency(entries: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _share(turns: dict[str, int], code: str) -> str:
+def _right(live: dict[str, Any]) -> str:
     """Turns in which the language was found, of those with words; - of a model that names none."""
+    turns: dict[str, int] = live["languages"]
     if not turns.keys() - {"None"}:
         return "-"
-    return f"{turns.get(code, 0)} of {sum(turns.values())}"
+    return f"{live['languages_right']} of {sum(turns.values())}"
 
 
 def _quantiles(numbers: dict[str, Any]) -> str:

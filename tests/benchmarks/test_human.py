@@ -10,8 +10,10 @@ import tarfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import groupby
 from pathlib import Path
 
 import av
@@ -28,6 +30,7 @@ from lookhear.bench.measures.trace import RATE, SpokenWord
 from lookhear.bench.measures.wording import sentences_of, written_alike
 from lookhear.bench.recordings import debian, human
 from lookhear.bench.recordings.composed import PAUSES, minutes_long, noisy, telephone
+from lookhear.bench.recordings.conditions import IN_A_ROW, by_turns
 from lookhear.bench.recordings.debian import Package, fetch, members
 from lookhear.bench.recordings.session import Session
 from lookhear.bench.recordings.sounds import NOBODY
@@ -150,6 +153,26 @@ def test_pauses_are_as_long_as_they_should_be() -> None:
     gaps = [b.start - a.end for a, b in zip(session.words, session.words[1:], strict=False)]
     assert min(gaps) >= PAUSES[0] + 0.2 - 1e-3 and max(gaps) <= PAUSES[1] + 0.2 + 1e-3
     assert max(gaps) - min(gaps) > 0.8
+
+
+@given(st.integers(1, 20), st.integers(1, 20), st.floats(0.5, 20), st.integers(0, 5))
+def test_languages_by_turns(count: int, others: int, seconds: float, seed: int) -> None:
+    english = utterances(count)
+    spanish = [replace(u, language="es", text=f"E{u.text}") for u in utterances(others)]
+    found = by_turns({"en": english, "es": spanish}, seconds, seed)
+    said = [(session, part) for session in found for part in session.parts]
+    most = min(count, others)
+    for code, own in (("en", english), ("es", spanish)):
+        texts = [u.text for u in own[:most]]
+        assert [part for _, part in said if part in texts] == texts, code
+    code_of = {u.text: u.language for u in english + spanish}
+    in_a_row = [len(list(run)) for _, run in groupby(code_of[part] for _, part in said)]
+    assert max(in_a_row) <= IN_A_ROW
+    for session in found:
+        for word, part in zip(session.words, session.parts, strict=True):
+            assert session.language_at(word.start) == session.language_at(word.end) == code_of[part]
+        assert session.language == (code_of[session.parts[0]] if not session.changes else "")
+        assert session.errors(session.text).wrong == 0
 
 
 def test_noise_is_as_far_below_the_speech_as_it_says() -> None:

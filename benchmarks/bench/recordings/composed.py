@@ -32,7 +32,7 @@ def minutes_long(
     seed: int = 0,
 ) -> list[Session]:
     """The utterances in their order, in recordings that end with the first beyond `seconds`; what
-    is left over at the end is a shorter one. All of one language.
+    is left over at the end is a shorter one.
 
     pauses: drawn between these bounds, behind each. interludes: now and then noise or music in one.
     """
@@ -58,21 +58,26 @@ def minutes_long(
 def _joined(name: str, utterances: Pieces, gaps: Sequence[NDArray[np.int16]]) -> Session:
     pieces = [np.zeros(int(LEAD_SECONDS * RATE), "<i2")]
     words: list[SpokenWord] = []
+    changes: list[tuple[float, str]] = []
     at = len(pieces[0])
     for utterance, gap in zip(utterances, gaps, strict=True):
         start = at / RATE
+        if not changes or changes[-1][1] != utterance.language:
+            changes.append((start if changes else 0.0, utterance.language))
         words += [replace(w, start=w.start + start, end=w.end + start) for w in utterance.words]
         pieces += [utterance.pcm, gap]
         at += len(utterance.pcm) + len(gap)
     first, parts = utterances[0], tuple(utterance.text for utterance in utterances)
+    is_mixed = len(changes) > 1
     return Session(
         name,
         np.concatenate(pieces),
         " ".join(parts),
         tuple(words),
-        first.language,
+        "" if is_mixed else first.language,
         spelling=first.spelling,
         parts=parts,
+        changes=tuple(changes) if is_mixed else (),
     )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from lookhear.bench.recordings.composed import minutes_long, noisy, telephone
 from lookhear.bench.recordings.session import Session
 from lookhear.errors import UsageError
 
 WITHOUT_PAUSES = (0.02, 0.02)
+MIXED = "mixed"  # a condition of all languages together
+IN_A_ROW = 3  # utterances at most, before the language changes
 Compose = Callable[[Sequence[Session], float, int], list[Session]]
 """Utterances of one language, seconds of each recording, a seed."""
 
@@ -38,6 +42,21 @@ CONDITIONS: dict[str, Compose] = {
     "noise-10": _long(noisy(10.0)),
     "telephone": _long(telephone),
 }
+
+
+def by_turns(
+    by_language: Mapping[str, Sequence[Session]], seconds: float, seed: int
+) -> list[Session]:
+    """Recordings of so many seconds in which the language changes behind one to IN_A_ROW
+    utterances, with pauses; all languages have as many of them as the one with the fewest."""
+    most = min(map(len, by_language.values()))
+    draw, taken, at = np.random.default_rng(seed), list[Session](), 0
+    while at < most:
+        count = int(draw.integers(1, IN_A_ROW, endpoint=True))
+        for said in by_language.values():
+            taken += said[at : min(at + count, most)]
+        at += count
+    return minutes_long(taken, seconds, name=MIXED, seed=seed)
 
 
 def composed(

@@ -18,7 +18,8 @@ class Session:
     """What one session says: [n] samples at 24 kHz, and the truth about them.
 
     split: what the tables name beside the language. spelling: how texts are compared, a name of
-    `measures.spelling`. parts: the text cut at its utterances, where they are known.
+    `measures.spelling`. parts: the text cut at its utterances, where they are known. changes: of
+    one in several languages, from which second on which is spoken; `language` is empty then.
     """
 
     name: str
@@ -29,6 +30,12 @@ class Session:
     split: str = ""
     spelling: str = ""
     parts: tuple[str, ...] = ()
+    changes: tuple[tuple[float, str], ...] = ()
+
+    def language_at(self, second: float) -> str:
+        """ISO code of what is spoken there."""
+        codes = [code for start, code in self.changes if start <= second]
+        return codes[-1] if codes else self.language
 
     def part_errors(self, heard: str) -> list[WordErrors]:
         """Of a transcript of all of it: the errors of each part, or of the whole."""
