@@ -13,9 +13,10 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import Scope
 
 from lookhear.gateway.adapters.endpoint import adapter_routes
-from lookhear.gateway.app import browser, health
+from lookhear.gateway.app import browser, health, models
 from lookhear.gateway.app.bodies import BodyMiddleware
 from lookhear.gateway.app.life import alive
 from lookhear.gateway.app.middleware import AccessMiddleware
@@ -146,14 +147,20 @@ def _middleware(services: Services, routes: Sequence[BaseRoute]) -> list[Middlew
         allow_headers=["*"],
         expose_headers=["x-request-id", ANSWERED_BY, IGNORED],
     )
-    wordings = [
-        Middleware(ErrorWording, paths=paths, wording=wording)
-        for paths, wording in ((DEEPGRAM, denial), (errors.PATHS, errors.denial))
-    ]
+    wordings = ((_is_deepgrams, denial), (errors.is_theirs, errors.denial))
     known = {route.path for route in routes if isinstance(route, Route)}
     door = Middleware(AccessMiddleware, services=services, paths=known)
-    inside = [Middleware(TrailingSlashes), *wordings, door, Middleware(BodyMiddleware, services)]
+    inside = [
+        Middleware(TrailingSlashes),
+        Middleware(ErrorWording, wordings),
+        door,
+        Middleware(BodyMiddleware, services),
+    ]
     return [*([preflight] if config.allow_origins else []), *inside]
+
+
+def _is_deepgrams(scope: Scope) -> bool:
+    return scope["path"] in DEEPGRAM
 
 
 def _routes(services: Services, dialects: Sequence[type[Dialect]]) -> list[BaseRoute]:
@@ -165,8 +172,8 @@ def _routes(services: Services, dialects: Sequence[type[Dialect]]) -> list[BaseR
         *pooling_routes(),
         *adapter_routes(),
         Route("/v1/realtime/client_secrets", client_secrets, methods=["POST"]),
-        Route("/v1/models", health.models),
-        Route("/v1/models/{id:path}", health.model),
+        Route("/v1/models", models.models),
+        Route("/v1/models/{id:path}", models.model),
         Route("/health", health.health),
         Route("/ready", health.ready),
         Route("/metrics", health.metrics),

@@ -1,9 +1,7 @@
-"""Whether the gateway lives, whether it can serve, what it serves, and its numbers."""
+"""Whether the gateway lives, whether it can serve, and its numbers."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -11,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from lookhear.engine.client.client import EngineState
-from lookhear.engine.messages import LiveLoad, ModelCard
-from lookhear.gateway.services.services import served, services
+from lookhear.engine.messages import LiveLoad
+from lookhear.gateway.services.services import services
 
 
 async def health(_: Request) -> Response:
@@ -69,45 +67,3 @@ async def metrics(request: Request) -> Response:
     gateway = services(request)
     gateway.see_engines()
     return Response(gateway.metrics.render(), media_type=CONTENT_TYPE_LATEST)
-
-
-async def models(request: Request) -> Response:
-    """The default first, aliases behind all of them. None while they are loaded for the first
-    time."""
-    cards = services(request).models
-    data = [_on_wire(card) for card in cards]
-    data += [_on_wire(card, alias) for card in cards for alias in card.aliases]
-    ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {}
-    return JSONResponse({"object": "list", "data": data, "has_more": False, **ends})
-
-
-async def model(request: Request) -> Response:
-    """An id may hold slashes, plain or as %2F. Only what the list has: nothing stands in here."""
-    id, cards = request.path_params["id"], services(request).models
-    card = served(id, [replace(card, stands_in=False) for card in cards])
-    return JSONResponse(_on_wire(card, None if card.id == id else id))
-
-
-def _on_wire(card: ModelCard, alias: str | None = None) -> dict[str, Any]:
-    """alias: the entry is about this other name of the model; `root` is what vLLM calls its own.
-    `type`, `display_name` and `created_at` are Anthropic's words, `max_model_len` is vLLM's."""
-    chosen: dict[str, Any] = {"reason": card.reason} if card.reason else {}
-    if alias is not None:
-        chosen |= {"root": card.id, "lookhear": {"alias_of": card.id}}
-    return {
-        "id": alias or card.id,
-        "object": "model",
-        "created": card.created,
-        "owned_by": "lookhear",
-        "type": "model",
-        "display_name": alias or card.id,
-        "created_at": datetime.fromtimestamp(card.created, UTC).isoformat().replace("+00:00", "Z"),
-        "architecture": card.architecture,
-        "languages": card.languages,
-        "parameters": card.parameters,
-        "abilities": card.abilities,
-        "toy": card.toy,
-        **({"max_model_len": card.context_tokens} if card.context_tokens else {}),
-        **({"parent": card.parent} if card.parent else {}),
-        **chosen,
-    }

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
 Json = dict[str, Any]
 
-PATHS = ("/v1/messages", "/v1/messages/count_tokens")
+PATH = "/v1/messages"
+VERSION = "anthropic-version"  # a header that each of its clients sends
 _TYPES = {
     401: "authentication_error",
     403: "permission_error",
@@ -29,6 +33,12 @@ _TOO_LONG = (
         r"got (?P<answer>\d+) beside a prompt of (?P<prompt>\d+)"
     ),
 )
+
+
+def is_theirs(scope: Scope) -> bool:
+    """Whether an HTTP request is one of this API, of which other paths are asked, too."""
+    path = scope["path"]
+    return path == PATH or path.startswith(f"{PATH}/") or VERSION in Headers(scope=scope)
 
 
 def error_of(message: str, status: int) -> Json:

@@ -12,6 +12,7 @@ from lookhear.gateway.chat.responses.dialect import NOT_KEPT
 from lookhear.gateway.chat.responses.store import Kept, Store
 from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.http.errors import ApiError, wrong
+from lookhear.gateway.http.paging import limit_of, place_of
 from lookhear.gateway.services.services import services
 
 MOST_LISTED, LISTED = 100, 20  # items of a page
@@ -55,19 +56,12 @@ class KeptResponses:
         order = query.get("order", "desc")
         if order not in ("asc", "desc"):
             raise wrong("order", "asc or desc", shown(order))
-        limit = query.get("limit", str(LISTED))
-        if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:4]) <= MOST_LISTED):
-            raise wrong("limit", f"1 to {MOST_LISTED}", shown(limit))
         items = [each.wire for each in kept.input]
         if order == "desc":
             items.reverse()
-        after = query.get("after")
-        if after is not None:
-            ids = [wire["id"] for wire in items]
-            if after not in ids:
-                raise wrong("after", "the id of an item of this response", shown(after))
-            items = items[ids.index(after) + 1 :]
-        return JSONResponse(_page(items, int(limit)))
+        after = place_of(query, "after", items, "the id of an item of this response")
+        items = items[0 if after is None else after + 1 :]
+        return JSONResponse(_page(items, limit_of(query, LISTED, MOST_LISTED)))
 
     def _kept(self, request: Request) -> Kept:
         id = request.path_params["id"]
