@@ -18,6 +18,7 @@ from starlette.types import Scope
 from lookhear.gateway.adapters.endpoint import adapter_routes
 from lookhear.gateway.app import browser, health, models
 from lookhear.gateway.app.bodies import BodyMiddleware
+from lookhear.gateway.app.encodings import EncodedBodies
 from lookhear.gateway.app.life import alive
 from lookhear.gateway.app.middleware import AccessMiddleware
 from lookhear.gateway.app.slashes import TrailingSlashes
@@ -149,11 +150,11 @@ def _middleware(services: Services, routes: Sequence[BaseRoute]) -> list[Middlew
     )
     wordings = ((_is_deepgrams, denial), (errors.is_theirs, errors.denial))
     known = {route.path for route in routes if isinstance(route, Route)}
-    door = Middleware(AccessMiddleware, services=services, paths=known)
     inside = [
         Middleware(TrailingSlashes),
         Middleware(ErrorWording, wordings),
-        door,
+        Middleware(AccessMiddleware, services=services, paths=known),
+        Middleware(EncodedBodies),
         Middleware(BodyMiddleware, services),
     ]
     return [*([preflight] if config.allow_origins else []), *inside]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -16,7 +17,8 @@ MAX_SHOWN = 200  # characters of a path that an error repeats
 
 
 class ApiError(GatewayError):
-    """A request that cannot be served. status: HTTP status. type: by the status, if not given."""
+    """A request that cannot be served. status: HTTP status. type: by the status, if not given.
+    headers: of the answer."""
 
     def __init__(
         self,
@@ -26,11 +28,13 @@ class ApiError(GatewayError):
         code: str | None = None,
         param: str | None = None,
         type: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         by_status = "server_error" if status >= 500 else "invalid_request_error"
         super().__init__(message, param=param, type=type or by_status)
         self.status = status
         self.code = code
+        self.headers = headers
 
 
 def wrong(param: str, expected: str, got: str, code: str = "invalid_value") -> ApiError:
@@ -63,7 +67,7 @@ async def answer_api_error(_: Request, error: Exception) -> Response:
     """Answer what our own code refused."""
     assert isinstance(error, ApiError)
     body = error_body(error.message, error.type, error.code, error.param)
-    headers = {"retry-after": "1"} if error.status == 503 else None
+    headers = {"retry-after": "1"} if error.status == 503 else error.headers
     if error.status == 408:
         headers = {"connection": "close"}  # the rest of that request is not waited for
     return JSONResponse(body, error.status, headers)
