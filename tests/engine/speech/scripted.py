@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -89,12 +90,11 @@ class Speech:
 
     def samples(self, start: int, end: int) -> np.ndarray:
         """Loud while somebody speaks, silent else."""
-        positions = np.arange(start, end)
-        seconds = positions / SAMPLE_RATE
-        spoken = np.zeros(len(positions), bool)
-        for a, b in self.times:
-            spoken |= (seconds >= a) & (seconds < b)
-        return np.where(spoken, 1.0, 0.0).astype(np.float32)
+        samples = np.zeros(end - start, np.float32)
+        for word in self.times:
+            a, b = (max(0, math.ceil(seconds * SAMPLE_RATE) - start) for seconds in word)
+            samples[a:b] = 1.0
+        return samples
 
     def voiced_until(self, position: int) -> int:
         """What the voice detector would say at this position, knowing nothing of later."""
