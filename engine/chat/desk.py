@@ -18,13 +18,8 @@ from lookhear.engine.messages import (
     AnswerSettings,
     CancelAnswer,
     ChatMessage,
-    DropPicture,
-    DropRecording,
     EmbeddingsPart,
     Event,
-    HoldEmbeddings,
-    HoldPicture,
-    HoldRecording,
     Message,
     ReadAhead,
     StartAnswer,
@@ -76,24 +71,9 @@ class ChatDesk:
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
         """See `Desk`."""
-        pictures, recordings = self._prompter.pictures, self._prompter.recordings
-        embeddings = self._prompter.embeddings
+        if self._prompter.hold(message):
+            return []
         match message:
-            case HoldPicture(session, _, picture, pixels):
-                if pictures is not None:
-                    pictures.hold(session, picture, pixels)
-            case DropPicture(session, _, picture):
-                if pictures is not None:
-                    pictures.forget(session, picture)
-            case HoldRecording(session, _, recording, samples):
-                if recordings is not None:
-                    recordings.hold(session, recording, samples)
-            case DropRecording(session, _, recording):
-                if recordings is not None:
-                    recordings.forget(session, recording)
-            case HoldEmbeddings(session, _, name, rows):
-                if embeddings is not None:
-                    embeddings.hold(session, name, rows)
             case StartAnswer():
                 return self._start(message, core)
             case CancelAnswer(session, answer):

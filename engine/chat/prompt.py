@@ -39,7 +39,13 @@ from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import (
     AudioPart,
     ChatMessage,
+    DropPicture,
+    DropRecording,
     EmbeddingsPart,
+    HoldEmbeddings,
+    HoldPicture,
+    HoldRecording,
+    Message,
     Part,
     TextPart,
     Tool,
@@ -122,6 +128,28 @@ class ChatPrompter:
         """All that sessions may hold."""
         stores = (self.pictures, self.recordings, self.embeddings)
         return [store for store in stores if store is not None]
+
+    def hold(self, message: Message) -> bool:
+        """Hold or forget a medium, as far as there are such -> whether the message is about one."""
+        match message:
+            case HoldPicture(session, _, name, pixels):
+                if self.pictures is not None:
+                    self.pictures.hold(session, name, pixels)
+            case HoldRecording(session, _, name, samples):
+                if self.recordings is not None:
+                    self.recordings.hold(session, name, samples)
+            case HoldEmbeddings(session, _, name, rows):
+                if self.embeddings is not None:
+                    self.embeddings.hold(session, name, rows)
+            case DropPicture(session, _, name):
+                if self.pictures is not None:
+                    self.pictures.forget(session, name)
+            case DropRecording(session, _, name):
+                if self.recordings is not None:
+                    self.recordings.forget(session, name)
+            case _:
+                return False
+        return True
 
     @property
     def takes_media(self) -> bool:

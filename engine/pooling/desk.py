@@ -15,10 +15,7 @@ from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.desks import refused
 from lookhear.engine.core.request import Priority, RequestError
 from lookhear.engine.messages import (
-    DropPicture,
     Event,
-    HoldEmbeddings,
-    HoldPicture,
     Message,
     PoolingFailed,
     StartPooling,
@@ -56,29 +53,18 @@ class PoolingDesk:
 
     def take(self, message: Message, core: EngineCore) -> list[Event]:
         """See `Desk`."""
-        pictures = self._prompter.prompter.pictures
-        match message:
-            case HoldPicture(session, _, picture, pixels):
-                if pictures is not None:
-                    pictures.hold(session, picture, pixels)
-            case DropPicture(session, _, picture):
-                if pictures is not None:
-                    pictures.forget(session, picture)
-            case HoldEmbeddings(session, _, name, rows):
-                if (embeddings := self._prompter.prompter.embeddings) is not None:
-                    embeddings.hold(session, name, rows)
-            case StartPooling(session):
-                try:
-                    self._check(message)
-                    model = message.settings.model
-                    adapter = self._adapters.of(model) if self._adapters else None
-                except RequestError as error:
-                    return [PoolingFailed(session, error.code, str(error))]
-                self._jobs[session] = PoolingJob(message, self._reading, self._prompter, adapter)
-                return self._go_on(session, core)
-            case _:
-                return refused(message, f"{self._name} makes vectors or scores")
-        return []
+        if self._prompter.prompter.hold(message):
+            return []
+        if not isinstance(message, StartPooling):
+            return refused(message, f"{self._name} makes vectors or scores")
+        try:
+            self._check(message)
+            adapter = self._adapters.of(message.settings.model) if self._adapters else None
+        except RequestError as error:
+            return [PoolingFailed(message.session, error.code, str(error))]
+        job = PoolingJob(message, self._reading, self._prompter, adapter)
+        self._jobs[message.session] = job
+        return self._go_on(message.session, core)
 
     def _check(self, message: StartPooling) -> None:
         settings, documents, queries = message.settings, message.documents, message.queries
