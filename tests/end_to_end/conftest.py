@@ -1,4 +1,4 @@
-"""One real server, gateway and engine, on the demo checkpoint, for all tests of this folder."""
+"""Real servers, gateway and engines, on the demo checkpoints, for all tests of this folder."""
 
 from __future__ import annotations
 
@@ -23,11 +23,19 @@ from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
 # The machine has other things to do; nobody is refused because of them.
 SERVE = ["--threads", "1", "--max-lag", "0"]
+SEEING = ["--model", "demo-qwen3-asr", "--model", "demo-qwen3-vl"]
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[ServerProcess]:
     with ServerProcess(arguments=SERVE, start_seconds=120.0) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def seeing_server() -> Iterator[ServerProcess]:
+    """One that hears, sees and answers. Who changes what it is starts another."""
+    with ServerProcess(arguments=[*SEEING, *SERVE], start_seconds=120.0) as process:
         yield process
 
 

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lookhear.commands.private_server import ServerProcess
-from tests.end_to_end.conftest import SERVE
 from tests.engine.sampling.any_schemas import EXAMPLES, NAMED, OBJECTS, SCHEMAS, TOOLS
 
 MESSAGES = [{"role": "user", "content": "What colour is the circle?"}]
@@ -38,21 +37,18 @@ CALLS = st.builds(tooled, TOOLS, st.sampled_from(["auto", "required", *NAMED]))
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[httpx.Client]:
-    arguments = ["--model", "demo-qwen3-vl", *SERVE]
-    with ServerProcess(arguments=arguments, start_seconds=120.0) as process:
-        url = f"http://127.0.0.1:{process.port}"
-        with httpx.Client(base_url=url, timeout=120.0) as client:
-            yield client
+def http(seeing_server: ServerProcess) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=seeing_server.address.base_url, timeout=120.0) as client:
+        yield client
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(FORMS | CALLS | st.builds(lambda a, b: a | b, FORMS, CALLS), st.booleans())
 def test_whatever_is_asked_is_answered_or_refused_by_name(
-    server: httpx.Client, asked: dict[str, Any], stream: bool
+    http: httpx.Client, asked: dict[str, Any], stream: bool
 ) -> None:
     body = {"messages": MESSAGES, "max_tokens": 6, "stream": stream, **asked}
-    answer = server.post("/v1/chat/completions", content=json.dumps(body))
+    answer = http.post("/v1/chat/completions", content=json.dumps(body))
     if answer.status_code == 200:
         assert "server_error" not in answer.text, (asked, answer.text)
         return
@@ -62,7 +58,7 @@ def test_whatever_is_asked_is_answered_or_refused_by_name(
     assert error["param"].startswith(PARTS), (asked, error)
 
 
-def test_the_server_is_as_it_was(server: httpx.Client) -> None:
-    answer = server.post("/v1/chat/completions", json={"messages": MESSAGES, "max_tokens": 6})
+def test_the_server_is_as_it_was(http: httpx.Client) -> None:
+    answer = http.post("/v1/chat/completions", json={"messages": MESSAGES, "max_tokens": 6})
     assert answer.status_code == 200
     assert answer.json()["choices"][0]["message"]["content"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,9 @@ from PIL import Image, ImageDraw
 from lookhear.commands.private_server import ServerProcess
 from tests.clients.browser.chromium import Browser, Page, chromium, voice
 from tests.clients.browser.pages import IN_CHROMIUM, RECORDING, TALKING, clean_page
-from tests.end_to_end.conftest import SERVE
 
 pytestmark = IN_CHROMIUM
 
-MODELS = ["--model", "demo-qwen3-asr", "--model", "demo-qwen3-vl"]
 QUESTION = "What colour is the circle?"
 SAID = "document.querySelector('.turn .committed')"
 LAST = "[...document.querySelectorAll('.answer')].at(-1)"
@@ -30,12 +28,6 @@ def scene(circle: str) -> Image.Image:
     brush.ellipse([10, 10, 54, 54], fill=circle)
     brush.rectangle([138, 138, 182, 182], fill="purple")
     return image
-
-
-@pytest.fixture(scope="module")
-def seeing() -> Iterator[ServerProcess]:
-    with ServerProcess(arguments=[*MODELS, *SERVE], start_seconds=120.0) as process:
-        yield process
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -51,8 +43,8 @@ async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bro
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def page(browser: Browser, seeing: ServerProcess) -> AsyncIterator[Page]:
-    async with clean_page(browser, seeing.address.base_url, TALKING) as page:
+async def page(browser: Browser, seeing_server: ServerProcess) -> AsyncIterator[Page]:
+    async with clean_page(browser, seeing_server.address.base_url, TALKING) as page:
         yield page
 
 

@@ -12,8 +12,8 @@ import pytest
 from lookhear import AsyncClient, Reconnecting, Retry, SpeechStarted, TextDelta, TurnCompleted
 from lookhear.commands.private_server import ServerProcess
 from lookhear.wer import word_errors
-from tests.end_to_end.conftest import SERVE, Talk
-from tests.end_to_end.test_seeing import COLOUR, MODELS, RECORDINGS, scene
+from tests.end_to_end.conftest import SEEING, SERVE, Talk
+from tests.end_to_end.test_seeing import COLOUR, RECORDINGS, scene
 
 PATIENT = Retry(tries=400, first=0.2, cap=0.3)
 
@@ -21,7 +21,7 @@ PATIENT = Retry(tries=400, first=0.2, cap=0.3)
 @pytest.fixture(scope="module")
 def mortal() -> Iterator[ServerProcess]:
     """A server of its own: nobody else is disturbed."""
-    with ServerProcess(arguments=[*MODELS, *SERVE], start_seconds=120.0) as process:
+    with ServerProcess(arguments=[*SEEING, *SERVE], start_seconds=120.0) as process:
         yield process
 
 

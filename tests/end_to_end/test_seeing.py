@@ -8,7 +8,7 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +19,15 @@ from PIL import Image, ImageDraw
 from benchmarks.conversation.eager import questions, talk
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import ServerProcess
-from tests.end_to_end.conftest import SERVE
 
 ROOT = Path(__file__).parent.parent.parent
-MODELS = ["--model", "demo-qwen3-asr", "--model", "demo-qwen3-vl"]
 RECORDINGS = ROOT / "tools" / "demo" / "lookhear_demo" / "recordings"
 COLOUR, COUNT = "What colour is the circle?", "How many shapes are there?"
 
 
-@pytest.fixture(scope="module")
-def seeing() -> Iterator[ServerProcess]:
-    with ServerProcess(arguments=[*MODELS, *SERVE], start_seconds=120.0) as process:
-        yield process
-
-
 @pytest.fixture
-async def openai(seeing: ServerProcess) -> AsyncIterator[AsyncOpenAI]:
-    base = f"127.0.0.1:{seeing.port}/v1"
+async def openai(seeing_server: ServerProcess) -> AsyncIterator[AsyncOpenAI]:
+    base = f"127.0.0.1:{seeing_server.port}/v1"
     async with AsyncOpenAI(
         api_key="unused", base_url=f"http://{base}", websocket_base_url=f"ws://{base}"
     ) as client:
@@ -137,8 +129,10 @@ async def test_a_question_over_the_realtime_socket(openai: AsyncOpenAI) -> None:
     assert text == "Blue."
 
 
-async def test_a_spoken_question_about_a_picture_on_one_socket(seeing: ServerProcess) -> None:
-    async with AsyncClient(seeing.address.base_url).conversation() as talk:
+async def test_a_spoken_question_about_a_picture_on_one_socket(
+    seeing_server: ServerProcess,
+) -> None:
+    async with AsyncClient(seeing_server.address.base_url).conversation() as talk:
         await talk.add_image(scene("green", "purple"))
         question = await talk.add_audio(RECORDINGS / "question-colour.opus")
         assert question == COLOUR
@@ -147,11 +141,13 @@ async def test_a_spoken_question_about_a_picture_on_one_socket(seeing: ServerPro
         assert "".join([text async for text in talk.respond()]) == "Two."
 
 
-def test_the_command_answers_a_spoken_question(seeing: ServerProcess, tmp_path: Path) -> None:
+def test_the_command_answers_a_spoken_question(
+    seeing_server: ServerProcess, tmp_path: Path
+) -> None:
     image = tmp_path / "scene.png"
     image.write_bytes(scene("blue", "red"))
     spoken = str(RECORDINGS / "question-colour.opus")
-    command = [sys.executable, "-m", "lookhear", "chat", "--server", seeing.address.base_url]
+    command = [sys.executable, "-m", "lookhear", "chat", "--server", seeing_server.address.base_url]
     done = subprocess.run(
         [*command, "--image", str(image), "--audio", spoken],
         capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
@@ -186,11 +182,11 @@ async def test_a_spoken_question_over_http(openai: AsyncOpenAI) -> None:
     ],
 )
 async def test_bad_parts_are_named_and_disturb_nobody(
-    seeing: ServerProcess, openai: AsyncOpenAI, part: Any, path: str
+    seeing_server: ServerProcess, openai: AsyncOpenAI, part: Any, path: str
 ) -> None:
     body = {"model": "demo-qwen3-vl", "messages": [{"role": "user", "content": [part]}]}
     upload = (json.dumps(body).encode(), "application/json")
-    status, answer = seeing.address.exchange("/v1/chat/completions", upload)
+    status, answer = seeing_server.address.exchange("/v1/chat/completions", upload)
     error = json.loads(answer)["error"]
     assert status == 400 and error["param"].startswith("messages[0].content[0]"), error
     assert path in error["param"]
@@ -202,7 +198,7 @@ async def test_bad_parts_are_named_and_disturb_nobody(
 
 @pytest.mark.parametrize("pause", [0.0, 0.35])
 async def test_an_eager_answer_is_seen_once_the_turn_is_over(
-    seeing: ServerProcess, pause: float
+    seeing_server: ServerProcess, pause: float
 ) -> None:
-    asked = await asyncio.to_thread(talk, seeing.port, 0, questions()[:1], True, [pause])
+    asked = await asyncio.to_thread(talk, seeing_server.port, 0, questions()[:1], True, [pause])
     assert (asked.turns, asked.unanswered, asked.wrong) == (1, 0, 0)

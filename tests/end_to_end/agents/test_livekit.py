@@ -10,13 +10,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from lookhear.commands.private_server import ServerProcess
 from tests.end_to_end.agents.test_sdks import CALLED, QUESTION, RULES, called_and_answered, run
-from tests.end_to_end.conftest import SERVE
 
 PYTHON = os.environ.get("LOOKHEAR_RECIPES_PYTHON", sys.executable)
 
@@ -63,13 +61,12 @@ asyncio.run(main())
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
+def port(request: pytest.FixtureRequest) -> int:
     there = subprocess.run([PYTHON, "-c", "import livekit.plugins.openai"], capture_output=True)
     if there.returncode != 0:
         pytest.skip("LiveKit is not installed; LOOKHEAR_RECIPES_PYTHON names where it is")
-    arguments = ["--model", "demo-qwen3-asr", "--model", "demo-qwen3-vl", *SERVE]
-    with ServerProcess(arguments=arguments, start_seconds=120.0) as process:
-        yield process.port
+    server: ServerProcess = request.getfixturevalue("seeing_server")
+    return server.port
 
 
 @pytest.mark.parametrize("kind", ["chat", "realtime"])

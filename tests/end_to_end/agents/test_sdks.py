@@ -13,13 +13,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lookhear.commands.private_server import ServerProcess
-from tests.end_to_end.conftest import SERVE
 
 PYTHON = os.environ.get("LOOKHEAR_AGENTS_PYTHON", sys.executable)
 NODE = Path(os.environ.get("LOOKHEAR_NODE_FOLDER", "."))
@@ -220,11 +218,9 @@ console.log(second.content.map((block) => block.text).join(""));
 """
 
 
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    arguments = ["--model", "demo-qwen3-asr", "--model", "demo-qwen3-vl", *SERVE]
-    with ServerProcess(arguments=arguments, start_seconds=120.0) as process:
-        yield process.port
+@pytest.fixture
+def port(seeing_server: ServerProcess) -> int:
+    return seeing_server.port
 
 
 def run(command: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from lookhear.commands.private_server import ServerProcess
 from lookhear.wer import word_errors
-from tests.end_to_end.conftest import SERVE, Talk
+from tests.end_to_end.conftest import Talk
 from tests.gateway.strict import check
 
 Frame = dict[str, Any]
@@ -32,14 +32,6 @@ TRANSCRIBES = [client for client in RECORDED if client not in (AGENT, BETA)]
 TRANSCRIBES.append({**TRANSCRIBES[0], "headers": BETA["headers"], "client": "with a beta's header"})
 COMPLETED = "conversation.item.input_audio_transcription.completed"
 PATIENCE = 60.0  # seconds for what takes a few
-
-
-@pytest.fixture(scope="module")
-def both() -> Iterator[ServerProcess]:
-    """A server that hears and answers."""
-    models = ["--model", "demo-qwen3-asr", "--model", "demo-qwen3-vl"]
-    with ServerProcess(arguments=[*SERVE, *models], start_seconds=120.0) as process:
-        yield process
 
 
 @asynccontextmanager
@@ -113,10 +105,10 @@ async def test_the_beta_is_refused_as_openai_does(server: ServerProcess) -> None
     assert frames[1]["error"]["code"] == "beta_api_shape_disabled"
 
 
-async def test_an_agent_is_answered(both: ServerProcess) -> None:
+async def test_an_agent_is_answered(seeing_server: ServerProcess) -> None:
     """Silence is no question; the text is one."""
     silence = np.zeros(24_000, "<i2").tobytes()
-    async with opened(AGENT, both) as socket:
+    async with opened(AGENT, seeing_server) as socket:
         await send(socket, AGENT, silence)
         frames = await received(socket, lambda frame: frame["type"] == "response.done")
     response = frames[-1]["response"]

@@ -21,7 +21,6 @@ from tests.end_to_end.conftest import SERVE
 from tests.end_to_end.test_seeing import COLOUR, COUNT, scene
 from tests.gateway.chatting import URL, image, text, user
 
-MODEL = ["--model", "demo-qwen3-vl", *SERVE]
 CIRCLES, SQUARES = ("red", "blue", "green", "yellow"), ("blue", None)
 QUESTIONS = [
     user(image(scene(circle, square)), text(question))
@@ -37,16 +36,16 @@ TWO = [
 
 @pytest.fixture(scope="module")
 def apart() -> Iterator[ServerProcess]:
-    arguments = [*MODEL, "--replicas", "2", "--encoders", "1"]
+    model = ["--model", "demo-qwen3-vl", *SERVE]
+    arguments = [*model, "--replicas", "2", "--encoders", "1"]
     with ServerProcess(arguments=arguments, start_seconds=120.0) as process:
         yield process
 
 
 @pytest.fixture(scope="module")
-def expected() -> list[Any]:
+def expected(seeing_server: ServerProcess) -> list[Any]:
     """What one engine answers that has all of the model."""
-    with ServerProcess(arguments=MODEL, start_seconds=120.0) as whole:
-        return asyncio.run(answers(whole, [*QUESTIONS, *TWO]))
+    return asyncio.run(answers(seeing_server, [*QUESTIONS, *TWO]))
 
 
 async def answers(server: ServerProcess, questions: list[dict[str, Any]]) -> list[Any]:
