@@ -22,7 +22,7 @@ from lookhear.gateway.app.encodings import EncodedBodies
 from lookhear.gateway.app.life import alive
 from lookhear.gateway.app.middleware import AccessMiddleware
 from lookhear.gateway.app.slashes import TrailingSlashes
-from lookhear.gateway.app.wording import ErrorWording
+from lookhear.gateway.app.wording import ErrorWording, Words
 from lookhear.gateway.chat.messages import errors
 from lookhear.gateway.chat.routes import chat_routes
 from lookhear.gateway.config import GatewayConfig
@@ -148,11 +148,14 @@ def _middleware(services: Services, routes: Sequence[BaseRoute]) -> list[Middlew
         allow_headers=["*"],
         expose_headers=["x-request-id", ANSWERED_BY, IGNORED],
     )
-    wordings = ((_is_deepgrams, denial), (errors.is_theirs, errors.denial))
+    words = (
+        Words(_is_deepgrams, denial),
+        Words(errors.is_theirs, errors.denial, request_id="request-id"),
+    )
     known = {route.path for route in routes if isinstance(route, Route)}
     inside = [
         Middleware(TrailingSlashes),
-        Middleware(ErrorWording, wordings),
+        Middleware(ErrorWording, words),
         Middleware(AccessMiddleware, services=services, paths=known),
         Middleware(EncodedBodies),
         Middleware(BodyMiddleware, services),

@@ -19,9 +19,9 @@ from lookhear.gateway.http.errors import wrong
 Json = dict[str, Any]
 
 MAX_CALLS = 128  # of one message
-USERS = ("text", "image", "document", "tool_result")
+USERS = ("text", "image", "document", "search_result", "tool_result")
 ASSISTANTS = ("text", "thinking", "redacted_thinking", "tool_use")
-IN_RESULTS = ("text", "image", "document")
+IN_RESULTS = ("text", "image", "document", "search_result")
 KEPT_NOWHERE = "no files are stored here"
 
 
@@ -167,9 +167,12 @@ def _call(block: Json, path: str) -> ToolCall:
 
 
 def _user_part(block: Json, path: str) -> list[TextPart | Pointer]:
-    """One part; more of a document that is made of blocks."""
+    """One part; more of what is made of blocks."""
     if block["type"] == "text":
         return [TextPart(text_of(block, "text", path))]
+    if block["type"] == "search_result":
+        found = f"{text_of(block, 'title', path)}\n{text_of(block, 'source', path)}\n"
+        return [TextPart(found), *_texts(block.get("content"), f"{path}.content", ("text",))[0]]
     source, where = block.get("source"), f"{path}.source"
     if not isinstance(source, dict):
         raise wrong_type(where, "an object with a type", source)

@@ -64,4 +64,4 @@ def _in_their_words(message: str) -> str:
 def denial(message: str, request: str, status: int) -> tuple[Json, dict[str, str]]:
     """-> body and headers of the answer to what is refused. request: its id."""
     body = {"type": "error", "error": error_of(message, status), "request_id": request}
-    return body, {"request-id": request}
+    return body, {}

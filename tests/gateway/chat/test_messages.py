@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -107,6 +108,7 @@ async def test_the_sdk_asks_about_a_picture(sdk: AsyncAnthropic, seeing: Running
     assert block.type == "text" and block.text == "picture 40x30, you said what is it"
     assert (answer.model, answer.stop_reason) == ("fake/vision", "end_turn")
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (7, 7)
+    assert (answer._request_id or "").startswith("req_")
     start = seeing.engine.chat.started[-1]
     assert [message.role for message in start.messages] == ["system", "user"]
     assert start.settings.max_tokens == 64
@@ -295,6 +297,33 @@ async def test_the_sdk_lists_models(sdk: AsyncAnthropic) -> None:
     for model in (one, *page.data):
         assert (model.type, model.display_name) == ("model", model.id)
         assert model.created_at.tzinfo is not None
+
+
+async def test_results_of_a_search_are_read(sdk: AsyncAnthropic, seeing: Running) -> None:
+    """As a client hands them over, with the question or as what its tool found."""
+    found: Any = {
+        "type": "search_result",
+        "source": "https://example.com/a",
+        "title": "About a",
+        "content": [text("a is first."), text("b is not.")],
+        "citations": {"enabled": True},
+    }
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [found]}
+    for messages in (
+        user(found, text("who is first?")),
+        [*user(text("?")), {"role": "assistant", "content": [call]}, *user(result)],
+    ):
+        await sdk.messages.create(**ASKED, messages=messages)
+        told = seeing.engine.chat.started[-1].messages[-1].parts
+        said = [part.text for part in told if isinstance(part, TextPart)]
+        assert said[:3] == ["About a\nhttps://example.com/a\n", "a is first.", "b is not."]
+    for broken, where in (
+        ({**found, "title": 1}, "messages[0].content[0].title"),
+        ({**found, "content": [picture(png())]}, "messages[0].content[0].content[0].type"),
+    ):
+        with pytest.raises(anthropic.BadRequestError, match=re.escape(where)):
+            await sdk.messages.create(**ASKED, messages=user(broken))
 
 
 async def test_documents_of_text(http: httpx.AsyncClient, seeing: Running) -> None:
