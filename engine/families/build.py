@@ -66,9 +66,8 @@ def build_core(
         config = replace(config, model=choice.name)
     else:
         folder = resolve_checkpoint(config.model, progress)
-    known = registered() if families is None else families
-    family, architecture = family_of(folder, known)
-    _check_role(config, family, known)
+    family, architecture = family_of(folder, families)
+    _check_role(config, family, families)
     if config.aligner:
         config = _with_aligner(config, folder, family, progress)
     if config.draft_model:
@@ -145,10 +144,12 @@ def _set_threads(config: EngineConfig, num_parameters: int, device: str) -> None
         torch.set_num_threads(max(1, (torch.get_num_threads() - 1) // config.replicas))
 
 
-def _check_role(config: EngineConfig, family: Family, known: Sequence[Family]) -> None:
-    """Raises `CheckpointError` where a part of the model is asked for that has none."""
+def _check_role(config: EngineConfig, family: Family, known: Sequence[Family] | None) -> None:
+    """Raises `CheckpointError` where a part of the model is asked for that has none. known: see
+    `build_core`."""
     if config.role and config.role not in family.apart:
-        having = ", ".join(each.name for each in known if each.apart) or "none here"
+        all_known = registered() if known is None else known
+        having = ", ".join(each.name for each in all_known if each.apart) or "none here"
         raise CheckpointError(
             f"encoders: expected a model whose encoder can be apart ({having}), got a {family.name}"
         )

@@ -9,7 +9,9 @@ import pytest
 
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.families import registry
 from lookhear.engine.families.build import build_core
+from lookhear.engine.families.family import Family
 from lookhear.engine.families.registry import families, family_of
 from lookhear.engine.messages import (
     AnswerCompleted,
@@ -68,3 +70,16 @@ def test_no_architecture_and_no_name_is_declared_twice() -> None:
     architectures = [name for family in families() for name in family.architectures]
     assert len(architectures) == len(set(architectures)) >= 4
     assert len({family.name for family in families()}) == len(families())
+
+
+def test_who_serves_one_imports_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, declared = [], registry._declared
+
+    def asking(name: str) -> Family:
+        asked.append(name)
+        return declared(name)
+
+    monkeypatch.setattr(registry, "_declared", asking)
+    folder = build_random_whisper(tmp_path / "model", width=8, layers=1)
+    assert family_of(folder)[0].name == "Whisper"
+    assert asked == ["whisper"]
