@@ -172,7 +172,7 @@ class Bench:
         held: list[Any] = []
         limits: dict[str, Any] = {"max_rows": max(self.batches), "max_context_tokens": 1024}
         if self.is_tiny:
-            limits |= {"token_budget": 128}  # few passes to capture
+            limits |= {"token_budget": 128, "kv_cache_gigabytes": 0.1}  # few passes to capture
         else:
             memory = self.result["device"].get("memory_gib", 16.0)
             # A tick takes some ten steps: with a row for each, 800 a second want 80 rows if a step

@@ -154,19 +154,20 @@ def imagine(
         "linear": _zero_linear, "conv1d": _zero_conv, "conv2d": _zero_conv,
     }  # fmt: skip
     if computes:
-        stand_ins = {"linear": _widened(torch.nn.functional.linear)}
+        stand_ins = {name: _widened(getattr(torch.nn.functional, name)) for name in stand_ins}
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(torch.nn.functional, name, stand_in)
     return card, launches
 
 
-def _widened(linear: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _widened(product: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Of bfloat16 in float32, as a card adds up: many CPUs take a tenth of the time for it."""
 
-    def chosen(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    def chosen(x: Tensor, weight: Tensor, bias: Tensor | None = None, **rest: Any) -> Tensor:
         if x.dtype != torch.bfloat16 or weight.dtype != x.dtype:
-            return linear(x, weight, bias)
-        return linear(x.float(), weight.float(), None if bias is None else bias.float()).to(x.dtype)
+            return product(x, weight, bias, **rest)
+        wide = None if bias is None else bias.float()
+        return product(x.float(), weight.float(), wide, **rest).to(x.dtype)
 
     return chosen
 
