@@ -23,9 +23,10 @@ class Claim:
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """One who waits for a slot, or holds it."""
+    """One who waits for slots, as many as its size, or holds them."""
 
     claim: Claim
+    size: int = 1
     holds: bool = False
 
 
@@ -36,12 +37,12 @@ class SlotPolicy:
     may hold is kept for requests of its that hold none, so one request with much to do does not
     stop the others of the same client. Of those who may, the one whose client holds least goes
     first, then the one whose request holds least, then who came first: nobody waits for ever,
-    since who waits long enough holds nothing.
+    since who waits long enough holds nothing. For one who wants several the others wait, until so
+    many are free; who wants more than there are gets them when nobody holds any.
     """
 
     def __init__(self, total: int, per_client: int, per_request: int) -> None:
-        self._total = total
-        self._per_client = per_client
+        self.resize(total, per_client)
         self._per_request = per_request
         self._waiting: list[Ticket] = []  # in the order of coming
         self._clients: Counter[str] = Counter()  # slots they hold
@@ -57,9 +58,14 @@ class SlotPolicy:
         """Count those who wait."""
         return len(self._waiting)
 
-    def ask(self, claim: Claim) -> Ticket:
+    def resize(self, total: int, per_client: int) -> None:
+        """So many from now on. What is held is kept."""
+        self._total = total
+        self._per_client = per_client
+
+    def ask(self, claim: Claim, size: int = 1) -> Ticket:
         """Come to the end of the queue."""
-        ticket = Ticket(claim)
+        ticket = Ticket(claim, size)
         self._waiting.append(ticket)
         return ticket
 
@@ -70,8 +76,8 @@ class SlotPolicy:
             return
         ticket.holds = False
         claim = ticket.claim
-        self._clients[claim.client] -= 1
-        self._requests[claim] -= 1
+        self._clients[claim.client] -= ticket.size
+        self._requests[claim] -= ticket.size
         self._clients, self._requests = +self._clients, +self._requests  # nothing of who is gone
 
     def grant(self) -> list[Ticket]:
@@ -82,10 +88,12 @@ class SlotPolicy:
             if not able:
                 break
             ticket = min(able, key=self._rank)  # the first of equals
+            if self.held and self.held + ticket.size > self._total:
+                break
             self._waiting.remove(ticket)
             ticket.holds = True
-            self._clients[ticket.claim.client] += 1
-            self._requests[ticket.claim] += 1
+            self._clients[ticket.claim.client] += ticket.size
+            self._requests[ticket.claim] += ticket.size
             granted.append(ticket)
         return granted
 
@@ -111,19 +119,37 @@ class Slots:
         """Count those who wait."""
         return self._policy.waiting
 
+    def resize(self, total: int, per_client: int) -> None:
+        """See `SlotPolicy`."""
+        self._policy.resize(total, per_client)
+        self._grant()
+
+    def queue(self, claim: Claim, size: int = 1) -> Ticket:
+        """Come to the end of the queue. Whoever does says that it leaves."""
+        ticket = self._policy.ask(claim, size)
+        self._futures[ticket] = asyncio.get_running_loop().create_future()
+        self._grant()
+        return ticket
+
+    async def granted(self, ticket: Ticket) -> None:
+        """Until it holds its slots."""
+        await self._futures[ticket]
+
+    def leave(self, ticket: Ticket) -> None:
+        """Give back what it holds, or the place in the queue. Twice is as good as once."""
+        if self._futures.pop(ticket, None) is not None:
+            self._policy.leave(ticket)
+            self._grant()
+
     @asynccontextmanager
     async def held(self, claim: Claim) -> AsyncIterator[None]:
         """A slot, waited for; given back at the end. Who is cancelled waits no longer."""
-        ticket = self._policy.ask(claim)
-        future = self._futures[ticket] = asyncio.get_running_loop().create_future()
+        ticket = self.queue(claim)
         try:
-            self._grant()
-            await future
+            await self.granted(ticket)
             yield
         finally:
-            del self._futures[ticket]
-            self._policy.leave(ticket)
-            self._grant()
+            self.leave(ticket)
 
     def _grant(self) -> None:
         for ticket in self._policy.grant():

@@ -101,6 +101,7 @@ def build_core(
         takes_aligner=family.takes_aligner and not config.aligner,
         abilities=family.abilities_of(parts),
         context_tokens=parts.context_tokens,
+        max_answers=config.max_answers if parts.context_tokens else 0,
         toy=Traits.from_folder(folder).toy,
         checkpoint=config.model,
         reason=reason,

@@ -43,9 +43,10 @@ class ModelCard:
     server has no --aligner. abilities: among "transcribe", "diarise", "chat", "image", "video",
     "audio" (of one that chats: it hears recordings), "embed", "score", "adapters", "prompt_embeds"
     (it reads embeddings that clients made). context_tokens: of one answer with its prompt; 0 if it
-    does not chat. toy: it knows a small closed world, and what it writes of anything else means
-    nothing. checkpoint: what was loaded, as `EngineConfig.model` takes it. reason: why that, in
-    words, if the engine had to choose. parent: of one with an adapter, the model's own name.
+    does not chat. max_answers: that one engine writes at once; 0: as many as are asked for. toy: it
+    knows a small closed world, and what it writes of anything else means nothing. checkpoint: what
+    was loaded, as `EngineConfig.model` takes it. reason: why that, in words, if the engine had to
+    choose. parent: of one with an adapter, the model's own name.
     aliases: other names that it is asked by. stands_in: it is also asked by names that no served
     model has. The gateway fills these two in.
     """
@@ -60,6 +61,7 @@ class ModelCard:
     takes_aligner: bool = False
     abilities: list[str] = field(default_factory=lambda: ["transcribe"])
     context_tokens: int = 0
+    max_answers: int = 0
     toy: bool = False
     checkpoint: str = ""
     reason: str = ""

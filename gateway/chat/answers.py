@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -39,14 +39,16 @@ MOST_UNREAD = 1 << 16  # events; the policy for more is to give the answers up, 
 
 
 class Answers:
-    """A session of the engine that lives as long as one request.
+    """A session of the engine that lives as long as one request. leave: told when the engine has
+    said all, or need not.
 
     Whoever makes one calls `close`, however it ends: what is not answered by then is cancelled.
     Every method but `close` raises ApiError: 400 for what the engine refuses, 503 if it is gone.
     """
 
-    def __init__(self, gateway: Services) -> None:
+    def __init__(self, gateway: Services, leave: Callable[[], None]) -> None:
         self._gateway = gateway
+        self._leave = leave
         self._engine = gateway.engine
         self._session = gateway.ids("chat")
         self._events: asyncio.Queue[Event] = asyncio.Queue(MOST_UNREAD)
@@ -107,6 +109,7 @@ class Answers:
             self._unfinished.discard(event.answer)
             if not self._unfinished:
                 self._engine.close_session(self._session)
+                self._leave()
 
     async def begin(self) -> None:
         """Until the first thing comes of it: then the engine has taken the question."""
@@ -178,6 +181,7 @@ class Answers:
             with contextlib.suppress(EngineUnavailable):
                 self._engine.send(CancelAnswer(self._session, name))
         self._engine.close_session(self._session)
+        self._leave()
 
 
 def with_seed(seed: int, choice: int) -> int:

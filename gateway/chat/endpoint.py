@@ -14,6 +14,7 @@ from lookhear.engine.messages import AnswerSettings
 from lookhear.gateway.chat.answers import Answers, Fields
 from lookhear.gateway.chat.dialect import Asked, Dialect, Reply
 from lookhear.gateway.chat.loading import Question, check_abilities, load, wanted_of
+from lookhear.gateway.chat.places import AnswerPlaces, Place
 from lookhear.gateway.chat.refusals import wrong_type
 from lookhear.gateway.checks.outline import Data, TooMuchJson, parse_json
 from lookhear.gateway.http.errors import ApiError
@@ -36,19 +37,23 @@ class _Prepared:
     is_streamed: bool
     told: dict[str, str]
     reply: Reply
+    place: Place
 
 
-async def answer(request: Request, dialect: Dialect) -> Response:
+async def answer(request: Request, dialect: Dialect, places: AnswerPlaces) -> Response:
     """Raises ApiError until the answer begins; then errors are events of the stream."""
     gateway = services(request)
     gateway.check_loaded()
-    prepared = await _prepared(request, gateway, dialect)
+    prepared = await _prepared(request, gateway, dialect, places)
     done_with_body(request)
     return await _answer(request, gateway, prepared)
 
 
-async def _prepared(request: Request, gateway: Services, dialect: Dialect) -> _Prepared:
-    """The request, read and checked. Its body may be large: nothing here outlives the call."""
+async def _prepared(
+    request: Request, gateway: Services, dialect: Dialect, places: AnswerPlaces
+) -> _Prepared:
+    """The request, read and checked. Its body may be large: nothing here outlives the call. Media
+    are loaded once it has its places: those who wait hold no more than their bodies."""
     body = await body_of(request, gateway.config.max_upload_bytes)
     most, max_media = gateway.config.max_json_bytes, gateway.config.max_pictures
     owner = gateway.access.owner(request.headers)
@@ -61,21 +66,28 @@ async def _prepared(request: Request, gateway: Services, dialect: Dialect) -> _P
     wanted = wanted_of(asked.lines, gateway)
     card = served(asked.model or None, gateway.models, "chat", wanted)
     check_abilities(asked.lines, card, gateway)
-    await until_gone(request, gateway.until_ready(card.id))
     claim = gateway.claim(request, gateway.ids("question"))
-    return _Prepared(
-        question=await until_gone(request, load(asked.lines, gateway, claim, card)),
-        settings=replace(asked.settings, model=card.id),
-        choices=asked.choices,
-        fields=asked.fields,
-        is_streamed=asked.is_streamed,
-        told=notes(card, asked.ignored),
-        reply=asked.reply(card),
-    )
+    place = places.queue(card, claim, asked.choices)
+    try:
+        await until_gone(request, place.taken())
+        await until_gone(request, gateway.until_ready(card.id))
+        return _Prepared(
+            question=await until_gone(request, load(asked.lines, gateway, claim, card)),
+            settings=replace(asked.settings, model=card.id),
+            choices=asked.choices,
+            fields=asked.fields,
+            is_streamed=asked.is_streamed,
+            told=notes(card, asked.ignored),
+            reply=asked.reply(card),
+            place=place,
+        )
+    except BaseException:
+        place.leave()
+        raise
 
 
 async def _answer(request: Request, gateway: Services, asked: _Prepared) -> Response:
-    answers, reply = Answers(gateway), asked.reply
+    answers, reply = Answers(gateway, asked.place.leave), asked.reply
     try:
         answers.ask(asked.question, asked.settings, asked.choices, asked.fields)
         # What the engine refuses is still an error of its own, not a stream that breaks off.

@@ -10,6 +10,7 @@ from lookhear.gateway.chat.completions.dialect import Completions
 from lookhear.gateway.chat.dialect import Dialect
 from lookhear.gateway.chat.endpoint import answer
 from lookhear.gateway.chat.messages.dialect import Messages, MessageTokens
+from lookhear.gateway.chat.places import AnswerPlaces
 from lookhear.gateway.chat.responses.dialect import InputTokens, Responses
 from lookhear.gateway.chat.responses.kept import KeptResponses
 from lookhear.gateway.chat.responses.store import Store
@@ -28,10 +29,10 @@ def chat_routes(gateway: Services) -> list[Route]:
         "/v1/messages": messages,
         "/v1/messages/count_tokens": MessageTokens(messages),
     }
-    kept = KeptResponses(store)
+    kept, places = KeptResponses(store), AnswerPlaces(gateway.engine)
     return [
         *(
-            Route(path, partial(answer, dialect=dialect), methods=["POST"])
+            Route(path, partial(answer, dialect=dialect, places=places), methods=["POST"])
             for path, dialect in dialects.items()
         ),
         Route("/v1/responses/compact", kept.compact, methods=["POST"]),

@@ -85,6 +85,24 @@ def test_everybody_gets_a_slot_though_others_keep_coming(total: int, first: list
     raise AssertionError(f"{len(waiting)} still wait")
 
 
+@given(SIZES, st.lists(st.integers(1, 8), min_size=1, max_size=20), st.data())
+def test_who_wants_several_gets_them_at_once_and_in_turn(
+    total: int, sizes: list[int], data: st.DataObject
+) -> None:
+    policy = SlotPolicy(total, total, total)
+    waiting = [policy.ask(Claim("client", f"request {n}"), size) for n, size in enumerate(sizes)]
+    holders = policy.grant()
+    order = list(holders)
+    while holders:
+        held = sum(ticket.size for ticket in holders)
+        assert policy.held == held and (held <= total or len(holders) == 1)
+        policy.leave(holders.pop(data.draw(st.integers(0, len(holders) - 1))))
+        granted = policy.grant()
+        holders += granted
+        order += granted
+    assert order == waiting and policy.held == 0
+
+
 @pytest.mark.asyncio
 async def test_who_is_cancelled_gives_back_a_slot_or_the_place_in_the_queue() -> None:
     slots = Slots(1, 1, 1)

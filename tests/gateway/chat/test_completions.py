@@ -340,7 +340,7 @@ async def test_the_engine_forgets_before_a_slow_client_has_read(seeing: Running)
     picture = Picture("name", np.zeros((3, 4, 3), np.uint8))
     messages = [ChatMessage("user", [ImagePart("name"), TextPart("a b")])]
     question = Question(messages, ["m"], [["x", "y"]], {"name": picture})
-    answers = Answers(seeing.services)
+    answers = Answers(seeing.services, lambda: None)
     answers.ask(question, AnswerSettings("fake/vision"), 2)
     assert not question.pictures, "handed over"
     await seeing.engine.wait_for(lambda: not seeing.engine.sessions)
@@ -356,7 +356,7 @@ async def test_who_does_not_read_at_all_is_given_up(
 ) -> None:
     monkeypatch.setattr("lookhear.gateway.chat.answers.MOST_UNREAD", 3)
     seeing.engine.be_well()
-    answers = Answers(seeing.services)
+    answers = Answers(seeing.services, lambda: None)
     question = Question([ChatMessage("user", [TextPart("a b")])], ["m"], [["x"]])
     answers.ask(question, AnswerSettings("fake/vision"), 2)
     await seeing.engine.wait_for(lambda: not seeing.engine.sessions)
