@@ -146,7 +146,7 @@ def _middleware(services: Services, routes: Sequence[BaseRoute]) -> list[Middlew
         allow_origins=config.allow_origins,
         allow_methods=["GET", "POST", "DELETE"],
         allow_headers=["*"],
-        expose_headers=["x-request-id", ANSWERED_BY, IGNORED],
+        expose_headers=["x-request-id", "request-id", "retry-after", ANSWERED_BY, IGNORED],
     )
     words = (
         Words(_is_deepgrams, denial),

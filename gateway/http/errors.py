@@ -54,12 +54,21 @@ def error_body(
     return {"error": {"message": message, "type": type, "param": param, "code": code}}
 
 
-# Paths of OpenAI's that have another one here.
+# Paths of these APIs, and below them, that have another one here or none.
 _SECRETS = "keys for browsers are made by POST /v1/realtime/client_secrets"
+_BATCHES = "no batches are kept here, ask all at once: who finds no place waits for one"
+_MUTE = "this server hears and writes, it does not speak"
 _ELSEWHERE = {
+    "/v1/audio/speech": _MUTE,
+    "/v1/batches": _BATCHES,
+    "/v1/completions": "texts are written by POST /v1/chat/completions",
+    "/v1/conversations": "a conversation goes on by previous_response_id of POST /v1/responses",
+    "/v1/files": "no files are stored here, they come with the request that is about them",
+    "/v1/messages/batches": _BATCHES,
     "/v1/realtime/calls": "WebRTC is not spoken here, connect to the WebSocket /v1/realtime",
     "/v1/realtime/sessions": _SECRETS,
     "/v1/realtime/transcription_sessions": _SECRETS,
+    "/v1/speak": _MUTE,
 }
 
 
@@ -93,8 +102,9 @@ async def answer_http_exception(request: Request, error: Exception) -> Response:
 def _instead(request: Request) -> str:
     """What was probably meant by a path that is none."""
     path = request.url.path
-    if path in _ELSEWHERE:
-        return f"; {_ELSEWHERE[path]}"
+    for known, instead in _ELSEWHERE.items():
+        if path == known or path.startswith(f"{known}/"):
+            return f"; {instead}"
     # A base URL without its end, or with it twice.
     meant = path[3:] if path.startswith("/v1/v1/") else f"/v1{path}"
     is_there = any(getattr(route, "path", None) == meant for route in request.app.routes)

@@ -456,6 +456,10 @@ async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient)
         ("/chat/completions", "; is it /v1/chat/completions?"),
         ("/v1/v1/chat/completions", "; is it /v1/chat/completions?"),
         ("/audio/transcriptions", "; is it /v1/audio/transcriptions?"),
+        ("/v1/completions", "; texts are written by POST /v1/chat/completions"),
+        ("/v1/conversations/conv_1/items", "; a conversation goes on by previous_response_id of P"),
+        ("/v1/batches", "; no batches are kept here, ask all at once"),
+        ("/v1/audio/speech", "; this server hears and writes, it does not speak"),
         ("/v1/realtime/calls", "; WebRTC is not spoken here, connect to the WebSocket"),
         ("/v1/realtime/sessions", "; keys for browsers are made by POST /v1/realtime/client_sec"),
         ("/v1/nothing", ""),
@@ -562,6 +566,8 @@ async def test_foreign_pages_and_allowed_ones() -> None:
         assert evil.status_code == 403
         good = await http.get("/v1/models", headers={"origin": "https://app.example"})
         assert good.headers["access-control-allow-origin"] == "https://app.example"
+        exposed = good.headers["access-control-expose-headers"]  # what SDKs read in a page
+        assert {"retry-after", "request-id", "x-request-id"} <= set(exposed.split(", "))
         preflight = await http.options(
             "/v1/audio/transcriptions",
             headers={
