@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from lookhear.engine.messages import AnswerSettings
+from lookhear.engine.messages import AnswerSettings, ModelCard
 from lookhear.gateway.chat.answers import Answers, Fields
 from lookhear.gateway.chat.dialect import Asked, Dialect, Reply
 from lookhear.gateway.chat.loading import Question, check_abilities, load, wanted_of
@@ -21,6 +21,7 @@ from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.http.notes import notes
 from lookhear.gateway.http.requests import body_of, done_with_body, until_gone
 from lookhear.gateway.services.services import Services, served, services
+from lookhear.gateway.slots import Claim
 
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
@@ -67,10 +68,8 @@ async def _prepared(
     card = served(asked.model or None, gateway.models, "chat", wanted)
     check_abilities(asked.lines, card, gateway)
     claim = gateway.claim(request, gateway.ids("question"))
-    place = places.queue(card, claim, asked.choices)
+    place = await _placed(request, gateway, places, card, claim, asked.choices)
     try:
-        await until_gone(request, place.taken())
-        await until_gone(request, gateway.until_ready(card.id))
         return _Prepared(
             question=await until_gone(request, load(asked.lines, gateway, claim, card)),
             settings=replace(asked.settings, model=card.id),
@@ -84,6 +83,29 @@ async def _prepared(
     except BaseException:
         place.leave()
         raise
+
+
+async def _placed(
+    request: Request,
+    gateway: Services,
+    places: AnswerPlaces,
+    card: ModelCard,
+    claim: Claim,
+    answers: int,
+) -> Place:
+    """Places of an engine that can be asked: while it is being started again nobody keeps any, so
+    that all are told together if it does not come back."""
+    while True:
+        await until_gone(request, gateway.until_ready(card.id))
+        place = places.queue(card, claim, answers)
+        try:
+            await until_gone(request, place.taken())
+        except BaseException:
+            place.leave()
+            raise
+        if gateway.engine.is_ready(card.id):
+            return place
+        place.leave()
 
 
 async def _answer(request: Request, gateway: Services, asked: _Prepared) -> Response:

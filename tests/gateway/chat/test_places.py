@@ -90,9 +90,11 @@ async def test_who_hangs_up_or_is_failed_leaves_the_place_to_others(
         for task in waiting[:2]:
             task.cancel()
         if fails:
+            restarted = engine.restarted = asyncio.Event()
             engine.die()
             assert {answer.status_code for answer in await asyncio.gather(*held)} == {503}
             engine.be_well()
+            restarted.set()
         else:
             held[0].cancel()
             await engine.wait_for(lambda: engine.chat.cancelled == ["answer_0"])
@@ -101,6 +103,25 @@ async def test_who_hangs_up_or_is_failed_leaves_the_place_to_others(
         await asyncio.gather(*held, *waiting, return_exceptions=True)
         engine.be_well()
     assert (await ask(http, user("a"))).status_code == 200
+
+
+async def test_while_an_engine_is_started_again_nobody_keeps_a_place(
+    http: httpx.AsyncClient, few: Running
+) -> None:
+    """Else those who wait would be told one after the other that it does not come back."""
+    engine, requests = few.engine, few.services.requests
+    engine.chat.hold = True
+    held = [asyncio.create_task(ask(http, user("a"))) for _ in range(AT_ONCE)]
+    await engine.wait_for(lambda: len(engine.chat.answers) == AT_ONCE)
+    waiting = [asyncio.create_task(ask(http, user("a"))) for _ in range(AT_ONCE + 3)]
+    while requests.count < len(held) + len(waiting):
+        await asyncio.sleep(0)
+    engine.restarted = asyncio.Event()
+    engine.die()
+    await asyncio.gather(*held)
+    await engine.wait_for(lambda: engine.waiting == len(waiting))
+    engine.restarted.set()
+    assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {503}
 
 
 async def test_a_few_places_are_left_to_conversations() -> None:
