@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
+from pydantic_core import from_json
 
 from lookhear.engine.messages import Tool
 from lookhear.gateway.checks.answers import checked_schema
@@ -89,6 +90,24 @@ def check_arguments(text: str) -> None:
         raise ValueError(f"{shown(text)} ({error})") from None
     if not isinstance(value, dict):
         raise ValueError(shown(text))
+
+
+def readable_arguments(text: str) -> str:
+    """Those of a call that a client gives back; of what a model did not write to its end, or wrote
+    on behind it, what can be read. Else no such conversation could go on. ValueError: what came is
+    no object."""
+    try:
+        check_arguments(text or "{}")
+    except ValueError:
+        try:
+            read = from_json(text, allow_partial=True)
+        except ValueError:
+            read = None
+        if not isinstance(read, dict):
+            raise
+        text = json.dumps(read, ensure_ascii=False)
+        check_arguments(text)
+    return text or "{}"
 
 
 def _no_number(name: str) -> float:

@@ -12,7 +12,7 @@ from lookhear.engine.messages import TextPart, ToolCall
 from lookhear.gateway.chat.lines import DETAILS, Kind, Line, Pointer, check_media
 from lookhear.gateway.chat.refusals import text_of, unicode, unsupported, wrong_type
 from lookhear.gateway.checks.checks import shown
-from lookhear.gateway.checks.tools import check_arguments
+from lookhear.gateway.checks.tools import readable_arguments
 from lookhear.gateway.http.errors import wrong
 
 ROLES = {
@@ -107,9 +107,8 @@ def _call(value: object, path: str) -> ToolCall:
     function, where = value.get("function"), f"{path}.function"
     if not isinstance(function, dict):
         raise wrong_type(where, "an object with name and arguments", function)
-    arguments = text_of(function, "arguments", where) or "{}"
     try:
-        check_arguments(arguments)
+        arguments = readable_arguments(text_of(function, "arguments", where))
     except ValueError as error:
         raise wrong(f"{where}.arguments", "a JSON object as text", str(error)) from None
     return ToolCall(text_of(value, "id", path), text_of(function, "name", where), arguments)

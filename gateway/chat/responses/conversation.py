@@ -14,7 +14,7 @@ from lookhear.gateway.chat.refusals import text_of, unicode, unsupported
 from lookhear.gateway.chat.responses.items import ROLES, Json
 from lookhear.gateway.chat.responses.tools import joined
 from lookhear.gateway.checks.checks import shown
-from lookhear.gateway.checks.tools import check_arguments
+from lookhear.gateway.checks.tools import readable_arguments
 from lookhear.gateway.http.errors import wrong
 from lookhear.media.base import from_base64
 
@@ -36,12 +36,14 @@ def lines_of(items: Sequence[Json], paths: Sequence[str], instructions: str | No
     lines: list[Line] = []
     if instructions:
         lines.append(Line("system", [TextPart(instructions)], ["instructions"], "instructions"))
+    answered = {wire["call_id"] for wire in items if wire["type"] == "function_call_output"}
     called: set[str] = set()
     said: Line | None = None  # to which what follows may belong
     for wire, path in zip(items, paths, strict=True):
         kind, role = wire["type"], ROLES.get(wire.get("role", ""))
-        if kind == "function_call" and wire["status"] == "incomplete":
-            continue  # cut off: no template could take it
+        is_cut = kind == "function_call" and wire["status"] == "incomplete"
+        if is_cut and wire["call_id"] not in answered:
+            continue
         if kind == "function_call_output":
             said = None
             lines.append(_output(wire, path, called))
@@ -104,9 +106,8 @@ def _noun(pointer: Pointer) -> str:
 
 
 def _call(wire: Json, path: str) -> ToolCall:
-    arguments = wire["arguments"] or "{}"
     try:
-        check_arguments(arguments)
+        arguments = readable_arguments(wire["arguments"])
     except ValueError as error:
         raise wrong(f"{path}.arguments", "a JSON object as text", str(error)) from None
     return ToolCall(wire["call_id"], joined(wire.get("namespace"), wire["name"]), arguments)

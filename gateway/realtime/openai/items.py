@@ -16,7 +16,7 @@ from lookhear.gateway.checks.checks import (
     shown,
     wrong,
 )
-from lookhear.gateway.checks.tools import check_arguments
+from lookhear.gateway.checks.tools import readable_arguments
 from lookhear.gateway.realtime.protocol import commands
 
 MAX_PARTS = 256  # of one item
@@ -117,10 +117,10 @@ def parse_input(value: object, path: str) -> list[commands.NewItem | commands.It
 
 def _call(call: CallWire, path: str) -> commands.NewItem:
     try:
-        check_arguments(call.arguments or "{}")
+        arguments = readable_arguments(call.arguments or "")
     except ValueError as error:
         raise wrong(f"{path}.arguments", "a JSON object as text", str(error)) from None
-    part = commands.NewCall(call.call_id, call.name, call.arguments or "{}")
+    part = commands.NewCall(call.call_id, call.name, arguments)
     return commands.NewItem(call.id, "assistant", (part,), path)
 
 

@@ -191,7 +191,7 @@ def tool(**fields: Any) -> dict[str, Any]:
         ({"role": "user", "content": []}, ".content", "at least one part"),
         ({"role": "user", "content": "\udc00"}, ".content", "surrogate"),
         (called({}), ".tool_calls[0].function", "name and arguments"),
-        (called({"function": {"name": "f", "arguments": "{"}}), CALL_ARGUMENTS, "JSON object"),
+        (called({"function": {"name": "f", "arguments": "{a"}}), CALL_ARGUMENTS, "JSON object"),
         (called({"function": {"name": "f", "arguments": "[]"}}), CALL_ARGUMENTS, "JSON object"),
         (called({"function": {"name": "f", "arguments": '{"a":NaN}'}}), CALL_ARGUMENTS, "NaN"),
         (called({"function": {"name": "f", "arguments": "{}"}}), ".tool_calls[0].id", "string"),

@@ -92,7 +92,7 @@ def tool(**fields: Any) -> dict[str, Any]:
         ),
         ([{**CALL, "name": 5}], "input[0].name", "a string"),
         ([{**CALL, "arguments": "[]"}], "input[0].arguments", "a JSON object"),
-        ([{**CALL, "arguments": '{"a'}], "input[0].arguments", "a JSON object"),
+        ([{**CALL, "arguments": "{a"}], "input[0].arguments", "a JSON object"),
         ([OUTPUT], "input[0].call_id", "function_call before"),
         ([CALL, {**OUTPUT, "call_id": "d"}], "input[1].call_id", "function_call before"),
         ([CALL, {**OUTPUT, "output": None}], "input[1].output", "list of parts"),

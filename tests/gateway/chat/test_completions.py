@@ -271,6 +271,21 @@ async def test_videos_and_recordings(http: httpx.AsyncClient, seeing: Running) -
     assert (usage["image_tokens"], usage["video_tokens"], usage["audio_tokens"]) == (0, 6, 0)
 
 
+async def test_a_call_that_was_cut_off_is_read_as_far_as_it_goes(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    """A client that gives it back with what was wrong with it can go on."""
+    function = {"name": "f", "arguments": '{"a":1,"b":"tw'}
+    call = {"id": "c", "type": "function", "function": function}
+    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
+    answer = await ask(
+        http, user("a"), asked, {"role": "tool", "tool_call_id": "c", "content": "no JSON"}
+    )
+    assert answer.status_code == 200, answer.text
+    told = seeing.engine.chat.started[-1].messages[1]
+    assert [each.arguments for each in told.calls] == ['{"a": 1}']
+
+
 async def test_a_client_that_hangs_up_cancels_its_answers(
     http: httpx.AsyncClient, seeing: Running
 ) -> None:

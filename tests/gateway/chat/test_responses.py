@@ -450,6 +450,18 @@ async def test_thinking_and_cut_answers_go_on(http: httpx.AsyncClient, seeing: R
     assert [message.role for message in start.messages] == ["user", "user"]
 
 
+async def test_a_call_that_was_cut_off_and_answered_all_the_same(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    """As agents do, that tell the model what was wrong with its call."""
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"a":1,"b":"tw'}
+    output = {"type": "function_call_output", "call_id": "c", "output": "no JSON"}
+    history = [said(text("a")), {**call, "status": "incomplete"}, output]
+    check_response((await respond(http, history)).json())
+    [_, asked, told] = seeing.engine.chat.started[-1].messages
+    assert [each.arguments for each in asked.calls] == ['{"a": 1}'] and told.call == "c"
+
+
 async def test_a_client_that_hangs_up_leaves_nothing(seeing: Running) -> None:
     engine = seeing.engine
     engine.be_well()

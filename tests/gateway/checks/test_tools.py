@@ -1,0 +1,43 @@
+"""Arguments of calls as clients give them back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lookhear.gateway.checks.tools import readable_arguments
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), VALUES, max_size=4), st.booleans(), st.data())
+def test_what_can_be_read_of_arguments_that_were_cut_off(
+    given: dict[str, Any], is_ascii: bool, data: st.DataObject
+) -> None:
+    whole = json.dumps(given, ensure_ascii=is_ascii)
+    assert readable_arguments(whole) == whole
+    cut = whole[: data.draw(st.integers(1, len(whole) - 1))]
+    read = json.loads(readable_arguments(cut))
+    assert list(read) == list(given)[: len(read)]
+
+
+@pytest.mark.parametrize("text", ["a", "[1", "1", '"a', "{a", '{"a":NaN', '{"a":' * 99])
+def test_what_is_no_object_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        readable_arguments(text)
+
+
+def test_what_is_behind_an_object_is_not_read() -> None:
+    assert readable_arguments('{"a":1}b') == '{"a": 1}'
+
+
+def test_no_arguments_are_none() -> None:
+    assert readable_arguments("") == "{}"
