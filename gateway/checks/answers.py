@@ -91,6 +91,8 @@ CheckedFormat = Annotated[ResponseFormat, AfterValidator(_complete)]
 
 
 def _stops(value: Any) -> Any:
+    if value is not None and not isinstance(value, str | list):
+        raise ValueError(f"expected a text or a list of texts, got {shown(value)}")
     return [value] if isinstance(value, str) else value
 
 

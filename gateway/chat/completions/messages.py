@@ -74,6 +74,8 @@ def parse_message(message: object, path: str) -> Line:
     content, where = message.get("content"), f"{path}.content"
     if content is None and calls:
         return line([], [])
+    if content is None and role == "assistant" and message.get("refusal"):
+        content, where = message["refusal"], f"{path}.refusal"
     if isinstance(content, str):
         is_empty = bool(calls) and not content
         return line([], []) if is_empty else line([TextPart(unicode(content, where))], [where])

@@ -293,7 +293,7 @@ def test_json_as_vllm_asks_for_it(form: dict[str, Any], schema: dict[str, Any] |
         ({"temperature": 2.5}, "temperature", "2"),
         ({"temperature": "hot"}, "temperature", 'a number, got "hot"'),
         ({"n": 1.5}, "n", "a whole number, got 1.5"),
-        ({"stop": {}}, "stop", "an array, got an object"),
+        ({"stop": {}}, "stop", "a text or a list of texts, got {}"),
         ({"top_p": -0.1}, "top_p", "0"),
         ({"top_k": -2}, "top_k", "-1"),
         ({"top_k": 1.5}, "top_k", "1.5"),

@@ -286,6 +286,15 @@ async def test_a_call_that_was_cut_off_is_read_as_far_as_it_goes(
     assert [each.arguments for each in told.calls] == ['{"a": 1}']
 
 
+async def test_what_a_model_would_not_say_is_given_back(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    """As OpenAI's SDK has it: beside a content that is null."""
+    refused = {"role": "assistant", "content": None, "refusal": "no"}
+    assert (await ask(http, user("a"), refused, user("b"))).status_code == 200
+    assert seeing.engine.chat.started[-1].messages[1].parts == [TextPart("no")]
+
+
 async def test_a_client_that_hangs_up_cancels_its_answers(
     http: httpx.AsyncClient, seeing: Running
 ) -> None:
