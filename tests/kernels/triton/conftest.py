@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from triton import language as tl
+from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
 
@@ -14,6 +15,7 @@ from triton.runtime import interpreter
 def quick_interpreter() -> None:
     _take_the_languages_place_once_a_launch()
     _make_types_once()
+    _look_for_overflow_where_it_is_told()
 
 
 def _take_the_languages_place_once_a_launch() -> None:
@@ -63,6 +65,18 @@ def _make_types_once() -> None:
     tl.block_type.__init__ = made_before
     tl.tensor.__init__ = describe
     interpreter._get_np_dtype = known_type
+
+
+def _look_for_overflow_where_it_is_told() -> None:
+    """Each sum and product of whole numbers is computed a second time, for an assertion that is
+    made with TRITON_DEBUG alone."""
+    look = TritonSemantic.binary_op_sanitize_overflow_impl
+
+    def look_if_told(self: Any, *args: Any) -> None:
+        if self.builder.options.debug:
+            look(self, *args)
+
+    TritonSemantic.binary_op_sanitize_overflow_impl = look_if_told
 
 
 def _described(shape: Any, numel: int) -> tuple[Any, Any]:
