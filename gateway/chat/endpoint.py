@@ -95,6 +95,7 @@ async def _placed(
 ) -> Place:
     """Places of an engine that can be asked: while it is being started again nobody keeps any, so
     that all are told together if it does not come back."""
+    began = gateway.clock()
     while True:
         await until_gone(request, gateway.until_ready(card.id))
         place = places.queue(card, claim, answers)
@@ -104,6 +105,7 @@ async def _placed(
             place.leave()
             raise
         if gateway.engine.is_ready(card.id):
+            gateway.metrics.answer_wait.observe(gateway.clock() - began)
             return place
         place.leave()
 

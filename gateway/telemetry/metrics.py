@@ -76,6 +76,8 @@ class Metrics:
         text = "Turns that ended by voice, by what decided: silence, words or sound"
         self.turn_ends = counter("turn_ends", text, "rule")
         self.answers = counter("answers", "Answers of chats, by how they ended", "outcome")
+        text = "How long questions over HTTP waited until an engine had a place for their answers"
+        self.answer_wait = seconds("answer_wait", text, _WAITS)
         first = "From a question to the first token of its answer"
         self.first_token = seconds("first_token", first)
         between = "Between two pieces of text of one answer"

@@ -68,6 +68,8 @@ async def test_all_are_answered_and_never_too_many_at_once(
     assert {answer.status_code for answer in answers} == {200}
     assert {answer.status_code for answer in others} == {400}
     assert isinstance(few.engine, FewAnswers) and few.engine.peak == AT_ONCE
+    metrics = (await http.get("/metrics")).text
+    assert f"lookhear_answer_wait_seconds_count {len(asked) + len(gone):.1f}" in metrics
 
 
 async def test_more_choices_than_there_are_places_are_tried(http: httpx.AsyncClient) -> None:
