@@ -121,6 +121,7 @@ class Journal:
         self._is_expected = False  # it has a place to speak
         self._candidates: tuple[str, ...] = ()
         self._belief: dict[str, float] = {}
+        self._spoken: dict[str, tuple[int, float]] = {}
         self._earlier: deque[RecallSegment] = deque()
         self._turns: dict[str, _Turn] = {}  # in their order
         self._media: dict[tuple[str, str], Hold] = {}  # by kind and name
@@ -186,7 +187,7 @@ class Journal:
                     self._settle(turn, state)
                     if state is not None and state.belief is not None:
                         self._candidates = turn.start.settings.languages
-                        self._belief = state.belief
+                        self._belief, self._spoken = state.belief, state.spoken or {}
                     self._end_turn(name)
                 return replace(event, state=None)
             case TurnFailed(_, name):
@@ -210,7 +211,9 @@ class Journal:
         if self._is_expected:
             messages.append(ExpectSpeech(self._session, self._model))
         if self._belief:
-            messages.append(RecallLanguage(self._session, self._candidates, self._belief))
+            messages.append(
+                RecallLanguage(self._session, self._candidates, self._belief, self._spoken)
+            )
         messages += self._earlier
         for turn in self._turns.values():
             messages += turn.replay()

@@ -121,8 +121,8 @@ class TurnState:
     asked for alone. num_tokens: committed in all. unfinished: bytes of a character that is not
     complete; untold: their tokens. is_apart: the next text wants a space in front. is_alone: the
     open segment is heard without those before it. said: segments closed since the last state.
-    num_earlier: how many of the session's last segments are heard again. belief: probability of
-    each language after the turn, once it is over.
+    num_earlier: how many of the session's last segments are heard again. belief, spoken: of the
+    session, once the turn is over: see `SessionLanguage`.
     """
 
     start: int = 0
@@ -143,16 +143,18 @@ class TurnState:
     said: list[SaidSegment] = field(default_factory=list)
     num_earlier: int = 0
     belief: dict[str, float] | None = None
+    spoken: dict[str, tuple[int, float]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RecallLanguage:
     """What the session was in, after its last turn. candidates: the `languages` of its settings.
-    belief: as in `TurnState`."""
+    belief, spoken: as in `TurnState`."""
 
     session: str
     candidates: tuple[str, ...]
     belief: dict[str, float]
+    spoken: dict[str, tuple[int, float]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,8 +83,8 @@ class SpeechDesk:
                 self._cancel_file(request, core)
             case ExpectSpeech(session) if self._admission is not None:
                 self._admission.enter(session)
-            case RecallLanguage(session, candidates, belief):
-                self._speaker(session).recall(SessionLanguage(candidates, belief))
+            case RecallLanguage(session, candidates, belief, spoken):
+                self._speaker(session).recall(SessionLanguage(candidates, belief, spoken))
             case RecallSegment(session, said, samples):
                 self._speaker(session).earlier.add(EarlierSegment.of(said, samples))
             case _:

@@ -45,10 +45,8 @@ from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer, Stretch, Tick
 from lookhear.engine.speech.segment_text import SegmentText
 from lookhear.engine.speech.session_language import SessionLanguage
-from lookhear.engine.speech.text.echo import is_echo
 from lookhear.engine.speech.text.evidence import Looks, num_heard, num_least, num_sure
 from lookhear.engine.speech.text.hypothesis import Hypothesis
-from lookhear.engine.speech.text.pace import num_sayable
 from lookhear.engine.speech.text.sentences import without_signs
 from lookhear.engine.speech.turn import Turn
 from lookhear.engine.speech.turn_language import TurnLanguage
@@ -85,6 +83,7 @@ class LiveTurn(Turn):
         self._tells_state = tells_state
         self._told_start = resume.start  # as the last state has it
         self._said: list[SaidSegment] = []  # not told yet
+        self._due = 0  # leading tokens that are said once the language was heard again
         self._is_alone = resume.is_alone  # the segment is heard without what came before it
         self._num_lost = config.most_lost if resume.is_alone else 0  # looks that this did harm to
         self._shared = SharedBeginning()
@@ -125,7 +124,7 @@ class LiveTurn(Turn):
         if self.has_ended:
             return True
         is_due = self.num_samples - self._tick_end >= self._config.tick
-        return self._has_voice() and (is_due or self._is_quiet())
+        return self._has_voice() and (is_due or self._is_quiet() or self._wants_language())
 
     def _has_voice(self) -> bool:
         return self.voiced_until > self.segment_start
@@ -175,11 +174,10 @@ class LiveTurn(Turn):
         if self._text.language is not None or self._is_alone:
             return False
         known, heard = self._language.known(), self.num_samples - self.segment_start
-        if known is None:
+        if known is None or not self._earlier.before(known, self._settings.task).segments:
             return False
-        checks = self._config.language_checks
-        is_due = self._language.wants_check(heard, checks, self.is_urgent)
-        return is_due and bool(self._earlier.before(known, self._settings.task).segments)
+        checks, is_due = self._config.language_checks, self._due > 0
+        return self._language.wants_check(heard, checks, is_urgent=self.is_urgent, is_due=is_due)
 
     def _plan_end(self) -> int:
         """Where the next tick's audio ends: all there is, or a quiet place if that is too much.
@@ -219,11 +217,10 @@ class LiveTurn(Turn):
         return self._recognizer.request(stretch)
 
     def _num_least(self, end: int) -> int:
-        spell, said, start = self._recognizer.token_bytes, self._segment.spelt, self.segment_start
-        told, voiced, long = self._commit_end, min(self.voiced_until, end), self._config.stray
-        return num_least(
-            self._looks, self._hypothesis, spell, said, start, told=told, voiced=voiced, long=long
-        )
+        spell, text, start = self._recognizer.token_bytes, self._segment.spelt, self.segment_start
+        times = {"told": self._commit_end, "voiced": min(self.voiced_until, end)}
+        long = self._config.stray
+        return num_least(self._looks, self._hypothesis, spell, text, start, **times, long=long)
 
     # --- results ---------------------------------------------------------------------------------
 
@@ -233,8 +230,7 @@ class LiveTurn(Turn):
         assert tick is not None
         new = self._recognizer.hypothesis(result, tick.stretch)
         if tick.stretch.asks_language:
-            self._check_language(new, tick)
-            return [*self.settle(), *self._provisional()]
+            return [*self._check_language(new, tick), *self.settle(), *self._provisional()]
         if tick.stretch.before.segments and self._is_lost(new, tick.stretch, result.stop):
             self._num_lost += 1
             self._is_alone = True
@@ -253,7 +249,10 @@ class LiveTurn(Turn):
         is_short = self.num_samples - self.segment_start <= self._config.cap
         num_final = self._num_final(new, tick) if is_short else 0
         self._looks.add(tick.end, new, tick.end - self._config.oldest_look)
-        return [*self._commit(num_final), *self.settle(), *self._provisional()]
+        self._due = num_final
+        if not self._wants_language():  # that comes first, and then they are said
+            self._due = 0
+        return [*self._commit(num_final - self._due), *self.settle(), *self._provisional()]
 
     def _is_lost(self, new: Hypothesis, stretch: Stretch, stop: StopReason) -> bool:
         """Whether what was said before did harm: the text was over with it, says it again, repeats
@@ -264,20 +263,20 @@ class LiveTurn(Turn):
         least = self._config.stray if self._segment.tokens else self._config.warm_up
         least += max(self._commit_end, self.segment_start)
         is_over = not new.tokens and self.voiced_until > least
-        spell, count = self._recognizer.token_bytes, len(stretch.samples)
-        most = num_sayable(self._segment.spelt, new.tokens, count, spell)
+        most = self._segment.num_sayable(new.tokens, len(stretch.samples))
         if is_over or most < len(new.tokens) or stop is StopReason.REPETITION:
             return True
-        said = stretch.before.segments[-1].tokens
-        return bool(new.tokens) and is_echo(said, [*self._segment.tokens, *new.tokens], spell)
+        return self._segment.echoes(stretch.before.segments[-1].tokens, new.tokens)
 
-    def _check_language(self, new: Hypothesis, tick: Tick) -> None:
+    def _check_language(self, new: Hypothesis, tick: Tick) -> list[Event]:
         """A turn was heard by itself once more."""
         before = self._known_language()
         self._language.check(new, tick.end - self.segment_start)
         if self._known_language() != before:
             self._hypothesis = Hypothesis()
             self._looks.clear()
+            return []
+        return self._commit(self._due)
 
     def _num_final(self, new: Hypothesis, tick: Tick) -> int:
         """Leading tokens of the new hypothesis that will not change any more."""
@@ -286,8 +285,8 @@ class LiveTurn(Turn):
         if tick.end - self.segment_start < config.warm_up or not self._knows_language(new, tick):
             return 0
         is_quiet = tick.end >= self.voiced_until + config.tail
-        spell, stretch = self._recognizer.token_bytes, tick.stretch
-        most = num_sayable(self._segment.spelt, new.tokens, len(stretch.samples), spell)
+        most = self._segment.num_sayable(new.tokens, len(tick.stretch.samples))
+        spell = self._recognizer.token_bytes
         return num_sure(new, self._looks, config, spell, end=tick.end, is_quiet=is_quiet, most=most)
 
     def _knows_language(self, new: Hypothesis, tick: Tick) -> bool:
@@ -376,6 +375,7 @@ class LiveTurn(Turn):
         return [*said[:-1], replace(said[-1], state=state)]
 
     def _state(self) -> TurnState:
+        session = self._language.session
         return replace(
             self._text.state(),
             start=self.segment_start,
@@ -389,7 +389,8 @@ class LiveTurn(Turn):
             is_alone=self._num_lost >= self._config.most_lost,
             said=self._said,
             num_earlier=self._earlier.num_segments,
-            belief=self._language.belief() if self.is_done else None,
+            belief=dict(session.belief) if self.is_done else None,
+            spoken=dict(session.spoken) if self.is_done else None,
         )
 
     def _provisional(self) -> list[Event]:

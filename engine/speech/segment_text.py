@@ -7,11 +7,13 @@ alone that it was sure of when they were said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lookhear.engine.speech.recognizer import Recognizer
 from lookhear.engine.speech.text.agreement import is_boundary, is_punctuation
+from lookhear.engine.speech.text.echo import is_echo
 from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.text.pace import num_sayable
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
 
@@ -32,6 +34,15 @@ class SegmentText:
         self.improbable += [first + i for i, p in enumerate(said.logprobs) if p < least]
         self.tokens.extend(said.tokens)
         self.spelt += self._recognizer.decode_bytes(said.tokens)
+
+    def num_sayable(self, new: Sequence[int], num_samples: int) -> int:
+        """Leading tokens of a text behind it that can be said in so much audio of the segment."""
+        return num_sayable(self.spelt, new, num_samples, self._recognizer.token_bytes)
+
+    def echoes(self, before: Sequence[int], new: Sequence[int]) -> bool:
+        """Whether, with a text behind it, it says again what was said before the segment."""
+        spell = self._recognizer.token_bytes
+        return bool(new) and is_echo(before, [*self.tokens, *new], spell)
 
     def probable(self, language: str | None) -> list[int]:
         """The tokens of words that have no improbable one, and the signs, unless nothing else is

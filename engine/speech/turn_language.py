@@ -14,6 +14,7 @@ from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.language_trial import LanguageTrial
 from lookhear.engine.speech.session_language import (
     SURE,
+    TINY,
     Heard,
     SessionLanguage,
     probabilities,
@@ -25,8 +26,10 @@ SHORT = SAMPLE_RATE  # audio of which no look counts beyond the next one
 # log-probability of its tokens: SLOPE * (mean + MIDDLE), within LEAST and MOST. Whisper base, 680
 # looks at recordings of people: in the right language the median is -0.4, in a wrong one -0.9.
 SLOPE, MIDDLE, LEAST, MOST = 3.5, 0.9, -1.5, 3.0
+# A turn that is heard so much less clearly than the voice usually is (`SessionLanguage.doubt`) is
+# heard for its language again, if there is so much more of it, before anything is told.
+DOUBT, AGAIN = 2.5, SAMPLE_RATE // 4
 FEW = 4  # tokens that say something
-TINY = 1e-30  # probability of what has none
 
 
 def text_evidence(logprobs: Sequence[float]) -> float:
@@ -47,9 +50,11 @@ class TurnLanguage:
     was one. checks: times that the turn was heard for its language alone."""
 
     def __init__(self, session: SessionLanguage, heard: Heard, checks: int = 0) -> None:
-        self._session = session
+        self.session = session
         self.checks = checks
         self._sound: Heard = dict(heard)
+        self._first: Heard = {}
+        self._checked = 0  # of how much audio it was
         self._seconds = 0.0  # that the last look heard
         self._is_short = not heard
         self._text: tuple[str | None, float] = (None, 0.0)  # language of the last one, evidence
@@ -57,9 +62,14 @@ class TurnLanguage:
         self._trial = LanguageTrial()
         self.heard: Heard = dict(heard)
 
-    def wants_check(self, num_samples: int, at: Sequence[int], is_urgent: bool) -> bool:
+    def wants_check(
+        self, num_samples: int, at: Sequence[int], *, is_urgent: bool, is_due: bool
+    ) -> bool:
         """Whether it is time to hear so much audio for its language alone. at: of how much that is
-        done, each once. is_urgent: somebody waits, who has finished speaking."""
+        done, each once. is_urgent: somebody waits, who has finished speaking. is_due: there is text
+        to be told, the first of the turn."""
+        if (is_urgent or is_due) and self.is_doubted(num_samples):
+            return True
         if self.checks and is_urgent:
             return False
         return self.checks < len(at) and num_samples >= at[self.checks]
@@ -67,7 +77,14 @@ class TurnLanguage:
     def check(self, new: Hypothesis, num_samples: int) -> None:
         """It was heard for its language alone."""
         self.checks += 1
+        self._checked = num_samples
         self.add(new, num_samples)
+
+    def is_doubted(self, num_samples: int) -> bool:
+        """Whether so much audio is to be heard for its language, before anything is told."""
+        if not self._checked or num_samples < self._checked + AGAIN:
+            return False
+        return self.session.doubt(self._seconds, self._sound) >= DOUBT
 
     def say(self, logprobs: Sequence[float]) -> None:
         """These tokens were committed: they are part of the text that later looks speak for. What
@@ -99,7 +116,7 @@ class TurnLanguage:
 
     def _by_sound(self) -> dict[str, float]:
         """Log-probability of each language, whatever the text says."""
-        posterior = self._session.posterior(self._sound, self._seconds) if self._sound else {}
+        posterior = self._posterior(self._sound) if self._sound else {}
         return {code: math.log(max(p, TINY)) for code, p in posterior.items()}
 
     def add(self, new: Hypothesis, num_samples: int) -> None:
@@ -111,6 +128,8 @@ class TurnLanguage:
         else:
             self._sound = new.languages
         self._is_short, self._seconds = num_samples < SHORT, num_samples / SAMPLE_RATE
+        if not self._is_short and not self._first:
+            self._first = new.languages
         self.heard = dict(self._sound)
         text = [*self._said, *new.logprobs]
         if len(text) >= FEW:
@@ -122,28 +141,29 @@ class TurnLanguage:
     def known(self) -> str | None:
         """ISO code; None where nothing is sure, and where a checkpoint has just one."""
         if not self.heard:
-            return self._session.sure()
-        posterior = self._session.posterior(self.heard, self._seconds)
+            return self.session.sure()
+        posterior = self._posterior(self.heard)
         likeliest = max(posterior, key=posterior.__getitem__)
         return likeliest if posterior[likeliest] >= SURE else None
+
+    def _posterior(self, heard: Heard) -> dict[str, float]:
+        return self.session.posterior(heard, self._seconds, self._sound)
 
     def prior(self) -> SessionLanguage:
         """What the next look may expect, if those before it heard enough: then it is written in
         what the turn is in, once it is heard. Of looks at the same voice the mean counts, so beside
         one of them the session and the text count twice, and the sound before it once."""
         if self._is_short:
-            return self._session
+            return self.session
         language, evidence = self._text
         scores = {
             code: self._sound[code] + 2 * (value + (evidence if code == language else 0.0))
-            for code, value in self._session.prior(list(self._sound), self._seconds).items()
+            for code, value in self.session.prior(
+                list(self._sound), self._seconds, self._sound
+            ).items()
         }
-        return SessionLanguage(tuple(self._session.candidates), probabilities(scores))
-
-    def belief(self) -> dict[str, float]:
-        """Of the session."""
-        return dict(self._session.belief)
+        return SessionLanguage(tuple(self.session.candidates), probabilities(scores))
 
     def conclude(self) -> None:
         """The turn is over."""
-        self._session.conclude(self.heard, self._seconds)
+        self.session.conclude(self.heard, self._seconds, self._sound, self._first)

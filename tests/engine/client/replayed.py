@@ -222,3 +222,4 @@ def check_same_past(engine: Engine, journal: Journal, speeches: dict[str, Speech
         np.testing.assert_array_equal(a.samples, b.samples)
         assert (a.start, a.end, a.tokens, a.language) == (b.start, b.end, b.tokens, b.language)
     assert engine.speaker._language.belief == other.speaker._language.belief
+    assert engine.speaker._language.spoken == other.speaker._language.spoken

@@ -445,6 +445,32 @@ def test_a_change_of_language_is_followed() -> None:
     assert sum(heard_behind) * CONFIG.tick <= CONFIG.language_checks[0] + CONFIG.tick
 
 
+class LateGerman(Bilingual):
+    """Unclear for a second and a half."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        own = len(request.samples) - front(request)
+        self.language = "de" if own > 3 * SAMPLE_RATE // 2 else "en"
+        result = super().hear(request, start)
+        if self.language == "en" and request.max_new_tokens == 1:
+            alike = math.log(1 / len(self.vocabulary.languages))
+            return replace(result, languages=dict.fromkeys(result.languages, alike))
+        return result
+
+
+def test_text_of_a_voice_that_was_clearer_waits_until_it_is_heard_again() -> None:
+    earlier, language = EarlierSpeech(LONGEST, KEPT, STEP), SessionLanguage()
+    words = [(0.3 + 0.5 * i, 0.7 + 0.5 * i) for i in range(8)]
+    speech: Bilingual | None = None
+    for name in "abc":
+        speech = Bilingual([f" {name}{i}" for i in range(8)], words, speech)
+        assert take_turn(speech, earlier, language).finish().language == "en"
+    late = LateGerman([f" d{i}" for i in range(8)], words, speech)
+    run = take_turn(late, earlier, language)
+    assert run.finish().language == "de"
+    assert run.committed == "".join(late.words).lstrip()
+
+
 # --- marks ---------------------------------------------------------------------------------------
 
 

@@ -91,10 +91,10 @@ def test_a_belief_is_a_distribution(turns: list[tuple[float, ...]]) -> None:
     language = SessionLanguage()
     for turn in turns:
         now = {code: math.log(p / sum(turn)) for code, p in zip(CODES, turn, strict=True)}
-        posterior = language.posterior(now, 1.0 + sum(turn))
+        posterior = language.posterior(now, 1.0 + sum(turn), now)
         assert sum(posterior.values()) == pytest.approx(1.0)
         assert all(value >= 0.0 for value in posterior.values())
-        language.conclude(now, 1.0 + sum(turn))
+        language.conclude(now, 1.0 + sum(turn), now, now)
 
 
 def test_a_turn_that_says_nothing_of_languages_changes_nothing() -> None:
@@ -102,3 +102,58 @@ def test_a_turn_that_says_nothing_of_languages_changes_nothing() -> None:
     before = language.prior(CODES)
     language.conclude({}, 4.0)
     assert language.prior(CODES) == before
+
+
+def voice(*turns: dict[str, float]) -> SessionLanguage:
+    """A session in which each turn was heard so after a second."""
+    language = SessionLanguage()
+    for turn in turns:
+        language.conclude(turn, 4.0, turn, turn)
+    return language
+
+
+def sure_of(language: SessionLanguage, turn: dict[str, float], seconds: float) -> str | None:
+    posterior = language.posterior(turn, seconds, turn)
+    likeliest = max(posterior, key=posterior.__getitem__)
+    return likeliest if posterior[likeliest] >= SURE else None
+
+
+def test_of_a_voice_that_was_always_clear_an_unclear_turn_is_in_doubt() -> None:
+    unclear = heard(en=0.25, es=0.35)
+    clear, mumbling = voice(*[heard(en=0.97)] * 4), voice(*[heard(en=0.6, de=0.3)] * 4)
+    assert sure_of(mumbling, unclear, 1.0) == "en"
+    assert sure_of(clear, unclear, 1.0) is None
+    assert sure_of(clear, unclear, 0.5) == "en", "a syllable is never clear"
+    assert sure_of(clear, heard(en=0.9), 1.0) == "en"
+    assert clear.doubt(1.0, unclear) > 0.0 == clear.doubt(1.0, heard(en=0.98))
+
+
+@given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.floats(1.0, 10.0))
+def test_the_less_clear_the_more_doubt(one: float, other: float, seconds: float) -> None:
+    session = voice(*[heard(en=0.97)] * 3)
+    less, more = sorted((one, other))
+    assert session.doubt(seconds, heard(en=less)) >= session.doubt(seconds, heard(en=more)) >= 0.0
+
+
+def test_who_spoke_two_languages_goes_back_rather_than_to_a_third() -> None:
+    session, between = voice(heard(es=0.9), heard(en=0.999)), heard(es=0.45, pt=0.45)
+    posterior = session.posterior(between, 4.0, between)
+    assert posterior["es"] > 5 * posterior["pt"]
+    posterior = voice(heard(en=0.999)).posterior(between, 4.0, between)
+    assert posterior["es"] == pytest.approx(posterior["pt"])
+
+
+def test_a_turn_that_is_nothing_like_the_others_does_not_make_the_voice_less_clear() -> None:
+    session, odd = voice(*[heard(en=0.99)] * 4), heard(en=0.02, es=0.3)
+    known = session.spoken["en"]
+    session.conclude(heard(en=0.99), 4.0, heard(en=0.99), odd)
+    assert session.spoken["en"] == known
+    session.conclude(heard(en=0.99), 4.0, heard(en=0.99), heard(en=0.97))
+    assert session.spoken["en"] > known
+
+
+def test_a_new_language_is_remembered_from_its_first_turn() -> None:
+    session, spanish = voice(*[heard(en=0.99)] * 4), heard(es=0.999)
+    session.conclude(spanish, 4.0, spanish, spanish)
+    assert session.sure() == "es"
+    assert set(session.spoken) == {"en", "es"}

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.text.hypothesis import Hypothesis
-from lookhear.engine.speech.turn_language import SHORT, TurnLanguage, averaged, text_evidence
+from lookhear.engine.speech.turn_language import (
+    AGAIN,
+    SHORT,
+    TurnLanguage,
+    averaged,
+    text_evidence,
+)
 
 CODES = ("de", "en", "es", "it", "pt")
 
@@ -105,6 +111,27 @@ def test_a_language_that_is_clear_is_not_tried() -> None:
     assert turn.hear(sure, 2 * SAMPLE_RATE, is_over=True) is sure
 
 
+def test_an_unclear_turn_of_a_clear_voice_is_heard_again_before_anything_is_told() -> None:
+    def wants(turn: TurnLanguage, at: int, *, is_due: bool, is_urgent: bool = False) -> bool:
+        return turn.wants_check(at, [SAMPLE_RATE], is_urgent=is_urgent, is_due=is_due)
+
+    session = SessionLanguage()
+    for _ in range(4):
+        turn = TurnLanguage(session, {})
+        turn.add(look("en", -0.2, en=0.97), SAMPLE_RATE)
+        turn.conclude()
+    unclear, clear = TurnLanguage(session, {}), TurnLanguage(session, {})
+    assert wants(unclear, SAMPLE_RATE, is_due=False), "each turn is asked once"
+    unclear.check(look("en", en=0.3, es=0.4), SAMPLE_RATE)
+    clear.check(look("en", en=0.96), SAMPLE_RATE)
+    later = SAMPLE_RATE + AGAIN
+    assert not wants(unclear, later, is_due=False), "there is nothing to tell"
+    assert not wants(unclear, later - 1, is_due=True), "that would be the same sound"
+    assert wants(unclear, later, is_due=True)
+    assert wants(unclear, later, is_due=False, is_urgent=True)
+    assert not wants(clear, later, is_due=True)
+
+
 def test_a_turn_tells_the_session() -> None:
     session = SessionLanguage()
     turn = TurnLanguage(session, {})
@@ -112,7 +139,7 @@ def test_a_turn_tells_the_session() -> None:
         turn.add(look("es", -0.2, es=0.6, pt=0.3), 3 * SAMPLE_RATE)
     turn.conclude()
     assert session.sure() == "es"
-    assert turn.belief() == session.belief
+    assert turn.session.belief == session.belief
     assert TurnLanguage(session, {}).known() == "es", "before it was heard"
 
 
