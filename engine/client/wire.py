@@ -111,6 +111,9 @@ def _converter(hint: Any) -> _Convert:
     if origin is list:
         inner = _converter(args[0])
         return lambda value, payload: [inner(v, payload) for v in value]
+    if origin is dict:
+        inner = _converter(args[1])
+        return lambda value, payload: {key: inner(v, payload) for key, v in value.items()}
     if origin in (types.UnionType, typing.Union):  # the latter, where a Literal is in it
         kinds = [arg for arg in args if arg is not types.NoneType]
         inner = _converter(kinds[0]) if len(kinds) == 1 else _chosen(kinds)

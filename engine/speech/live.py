@@ -72,9 +72,8 @@ class LiveTurn(Turn):
     ) -> None:
         """language, earlier: of the session. resume, tells_state: as in `StartTurn`."""
         self._session, self._turn = session, turn
-        self._settings = settings
+        self._settings, self._config = settings, config
         self._recognizer = recognizer
-        self._config = config
         self._earlier = earlier or EarlierSpeech()
         resume = resume or TurnState()
         self._language = TurnLanguage(
@@ -92,8 +91,7 @@ class LiveTurn(Turn):
         self._audio = AudioBuffer(config.lead_in)
         self.segment_start = self.num_samples = resume.start
         self.voiced_until = resume.voiced_until
-        self.has_ended = False
-        self.is_done = False
+        self.has_ended = self.is_done = False
         self._in_flight: Tick | None = None
         self._tick_end = resume.start  # where the last tick's audio ended
         self._commit_end = resume.commit_end  # where the audio of the last committing tick ended
@@ -119,12 +117,14 @@ class LiveTurn(Turn):
 
     def wants_request(self) -> bool:
         """Whether there is enough new audio for a tick, or a silence or the end to be heard."""
-        if self.is_done or self._in_flight is not None or self._is_heard():
+        if self.is_done or self._in_flight is not None:
             return False
+        if self._is_heard():
+            return self._text.language is not None and self._wants_language()
         if self.has_ended:
             return True
         is_due = self.num_samples - self._tick_end >= self._config.tick
-        return self._has_voice() and (is_due or self._is_quiet() or self._wants_language())
+        return self._has_voice() and (is_due or self._is_quiet() or self._due > 0)
 
     def _has_voice(self) -> bool:
         return self.voiced_until > self.segment_start
@@ -149,13 +149,9 @@ class LiveTurn(Turn):
         start, before = self.segment_start - self._config.lead_in, self._before()
         new, heard = self._shared.known(start, before)
         length = self._plan_end() - start
-        if self._wants_whole() or heard > length:  # what was heard of more, before it was cut
+        if self.is_urgent or self._wants_language() or heard > length:  # more, before a cut
             heard = 0
         return self._recognizer.cost(start, length, len(self._segment.tokens), new, heard)
-
-    def _wants_whole(self) -> bool:
-        """Whether all of the segment is to be heard anew: it is over, or for its language alone."""
-        return self.is_urgent or self._wants_language()
 
     def _before(self) -> Earlier:
         """What the next tick hears in front of the segment: nothing, before it is known to be in
@@ -171,8 +167,11 @@ class LiveTurn(Turn):
     def _wants_language(self) -> bool:
         """Whether it is time to hear a turn by itself again: with others before it, it would sound
         like them."""
-        if self._text.language is not None or self._is_alone:
+        if self._settings.language or self._is_alone:
             return False
+        if self._text.language is not None:  # that stays so; but what follows should know
+            heard, in_pause = self.voiced_until - self.segment_start, not self.has_ended
+            return in_pause and self._is_heard() and self._language.is_doubted(heard)
         known, heard = self._language.known(), self.num_samples - self.segment_start
         if known is None or not self._earlier.before(known, self._settings.task).segments:
             return False
@@ -188,11 +187,12 @@ class LiveTurn(Turn):
     def make_request(self) -> Any:
         """The next tick: the open segment up to now."""
         assert self._in_flight is None and not self.is_done
-        end = self._plan_end()
-        start = self.segment_start - self._config.lead_in
+        end, start = self._plan_end(), self.segment_start - self._config.lead_in
         before, asks_language = self._before(), self._wants_language()
-        tried, language = self._language.asked(self.is_urgent), self._text.language
-        beginning = None if self._wants_whole() else self._shared.of(start, before, end - start)
+        tried = self._language.asked(self.is_urgent)
+        language = self._settings.language if asks_language else self._text.language
+        is_whole = self.is_urgent or asks_language  # heard anew
+        beginning = None if is_whole else self._shared.of(start, before, end - start)
         stretch = Stretch(
             key=f"{self._session}/{self._turn}",
             priority=Priority.LIVE,
@@ -270,13 +270,13 @@ class LiveTurn(Turn):
 
     def _check_language(self, new: Hypothesis, tick: Tick) -> list[Event]:
         """A turn was heard by itself once more."""
-        before = self._known_language()
+        before, due, self._due = self._known_language(), self._due, 0
         self._language.check(new, tick.end - self.segment_start)
         if self._known_language() != before:
             self._hypothesis = Hypothesis()
             self._looks.clear()
             return []
-        return self._commit(self._due)
+        return self._commit(due)
 
     def _num_final(self, new: Hypothesis, tick: Tick) -> int:
         """Leading tokens of the new hypothesis that will not change any more."""
@@ -313,8 +313,8 @@ class LiveTurn(Turn):
             ends = self._text.end_probability(self._hypothesis)
             if self._config.is_complete(length, silence, ends):
                 return [*self._close(), *self._provisional()]
-        if self._has_voice() and silence >= self._config.pause:
-            if words := without_signs(self._hypothesis.tokens, self._recognizer.token_bytes):
+            words = without_signs(self._hypothesis.tokens, self._recognizer.token_bytes)
+            if words and silence >= self._config.pause:
                 return [*self._commit(words), *self._provisional()]
         is_far = self.segment_start - self._told_start >= SAMPLE_RATE
         return self._told([]) if is_far else []  # so much silence is not needed any more

@@ -38,9 +38,11 @@ def text_evidence(logprobs: Sequence[float]) -> float:
     return min(max(SLOPE * (mean + MIDDLE), LEAST), MOST)
 
 
-def averaged(before: Heard, new: Heard) -> dict[str, float]:
-    """The mean of log-probabilities, for languages that both have."""
-    means = {code: (before[code] + new[code]) / 2 for code in new if code in before}
+def averaged(before: Heard, new: Heard, share: float = 0.5) -> dict[str, float]:
+    """The mean of log-probabilities, for languages that both have. share: of the new ones."""
+    means = {
+        code: before[code] + share * (new[code] - before[code]) for code in new if code in before
+    }
     total = math.log(sum(math.exp(value) for value in means.values())) if means else 0.0
     return {code: value - total for code, value in means.items()} or dict(new)
 
@@ -55,6 +57,7 @@ class TurnLanguage:
         self._sound: Heard = dict(heard)
         self._first: Heard = {}
         self._checked = 0  # of how much audio it was
+        self._is_doubted = False  # as of then
         self._seconds = 0.0  # that the last look heard
         self._is_short = not heard
         self._text: tuple[str | None, float] = (None, 0.0)  # language of the last one, evidence
@@ -75,16 +78,17 @@ class TurnLanguage:
         return self.checks < len(at) and num_samples >= at[self.checks]
 
     def check(self, new: Hypothesis, num_samples: int) -> None:
-        """It was heard for its language alone."""
+        """It was heard for its language alone: without a text, the longer the more it counts. What
+        is written behind others is believed in their language, whatever is spoken."""
         self.checks += 1
         self._checked = num_samples
-        self.add(new, num_samples)
+        seconds = num_samples / SAMPLE_RATE
+        self._hear(new.languages, num_samples, seconds / (seconds + self._seconds))
+        self._is_doubted = self.session.doubt(self._seconds, self._sound) >= DOUBT
 
     def is_doubted(self, num_samples: int) -> bool:
-        """Whether so much audio is to be heard for its language, before anything is told."""
-        if not self._checked or num_samples < self._checked + AGAIN:
-            return False
-        return self.session.doubt(self._seconds, self._sound) >= DOUBT
+        """Whether so much audio is to be heard for its language, as less was unlike the voice."""
+        return self._is_doubted and num_samples >= self._checked + AGAIN
 
     def say(self, logprobs: Sequence[float]) -> None:
         """These tokens were committed: they are part of the text that later looks speak for. What
@@ -123,20 +127,23 @@ class TurnLanguage:
         """A look at so much audio of the turn by itself; others say nothing of the language."""
         if not new.languages:
             return
-        if self._sound and not self._is_short:
-            self._sound = averaged(self._sound, new.languages)
-        else:
-            self._sound = new.languages
-        self._is_short, self._seconds = num_samples < SHORT, num_samples / SAMPLE_RATE
-        if not self._is_short and not self._first:
-            self._first = new.languages
-        self.heard = dict(self._sound)
+        self._hear(new.languages, num_samples)
         text = [*self._said, *new.logprobs]
         if len(text) >= FEW:
             self._text = new.language, text_evidence(text)
         language, evidence = self._text
-        if language in self.heard:
-            self.heard[language] += evidence
+        if language is not None and language in self.heard:
+            self.heard = {**self.heard, language: self.heard[language] + evidence}
+
+    def _hear(self, sound: Heard, num_samples: int, share: float = 0.5) -> None:
+        if not sound:
+            return
+        is_alone = not self._sound or self._is_short
+        self._sound = sound if is_alone else averaged(self._sound, sound, share)
+        self._is_short, self._seconds = num_samples < SHORT, num_samples / SAMPLE_RATE
+        if not self._is_short and not self._first:
+            self._first = sound
+        self.heard = dict(self._sound)
 
     def known(self) -> str | None:
         """ISO code; None where nothing is sure, and where a checkpoint has just one."""

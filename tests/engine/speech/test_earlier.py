@@ -471,6 +471,43 @@ def test_text_of_a_voice_that_was_clearer_waits_until_it_is_heard_again() -> Non
     assert run.committed == "".join(late.words).lstrip()
 
 
+class Mistaken(Bilingual):
+    """German that sounds somewhat like English for two and a half seconds."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        self.language = "de" if len(request.samples) > 5 * SAMPLE_RATE // 2 else "en"
+        result = super().hear(request, start)
+        if self.language == "en":
+            codes = self.vocabulary.languages
+            rest = math.log(0.1 / (len(codes) - 1))
+            return replace(
+                result,
+                languages={
+                    1000 + i: math.log(0.9) if c == "en" else rest for i, c in enumerate(codes)
+                },
+            )
+        return result
+
+
+def test_a_turn_that_was_in_doubt_is_heard_once_more_when_it_is_quiet() -> None:
+    """What was told stays told; the next turn begins without it."""
+    earlier, language = EarlierSpeech(LONGEST, KEPT, STEP), SessionLanguage()
+    words = [(0.3 + 0.5 * i, 0.7 + 0.5 * i) for i in range(8)]
+    speech: Bilingual | None = None
+    for name in "abc":
+        speech = Bilingual([f" {name}{i}" for i in range(8)], words, speech)
+        assert take_turn(speech, earlier, language).finish().language == "en"
+    mistaken = Mistaken([f" d{i}" for i in range(8)], words, speech)
+    run = take_turn(mistaken, earlier, language)
+    for _ in range(4):
+        run.feed(0.1)  # silence
+    asked = [request for request in run.requests if request.max_new_tokens == 1]
+    assert len(asked[-1].samples) > 4 * SAMPLE_RATE
+    assert run.finish().language == "en"
+    assert run.committed == "".join(mistaken.words).lstrip()
+    assert language.sure() == "de"
+
+
 # --- marks ---------------------------------------------------------------------------------------
 
 
