@@ -73,7 +73,7 @@ class TurnLanguage:
         to be told, the first of the turn."""
         if (is_urgent or is_due) and self.is_doubted(num_samples):
             return True
-        if self.checks and is_urgent:
+        if is_due or (self.checks and is_urgent):
             return False
         return self.checks < len(at) and num_samples >= at[self.checks]
 
