@@ -58,6 +58,7 @@ async def post(http: httpx.AsyncClient, body: bytes, encoding: str = "gzip") -> 
         ("identity", ASKED),
         ("", ASKED),
     ],
+    ids=["gzip", "GZIP", "x-gzip of two", "deflate", "identity", "none"],  # not the bytes
 )
 async def test_a_compressed_question_is_answered(
     http: httpx.AsyncClient, encoding: str, body: bytes
@@ -96,6 +97,7 @@ async def test_a_bomb_is_as_large_as_what_it_becomes(
         ("gzip", gzip.compress(ASKED) + b"more", 400, "invalid_encoding"),
         ("gzip", b"", 400, "invalid_json"),
     ],
+    ids=["br", "twice", "plain", "cut off", "and more", "nothing"],
 )
 async def test_what_is_not_that_is_refused_by_name(
     http: httpx.AsyncClient, encoding: str, body: bytes, status: int, code: str
