@@ -35,6 +35,12 @@ def is_there(pid: int) -> bool:
     return True
 
 
+def as_usual() -> None:
+    """Whoever runs the tests may ignore some: `nohup`, a shell's `&`."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(
     ("number", "status"),
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, -signal.SIGINT)],
@@ -44,7 +50,7 @@ def test_nothing_is_left(number: signal.Signals, status: int) -> None:
         [sys.executable, "-c", PROGRAM],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=as_usual,
     ) as program:
         assert program.stdout is not None
         child = int(program.stdout.readline())
