@@ -445,6 +445,17 @@ def test_a_change_of_language_is_followed() -> None:
     assert sum(heard_behind) * CONFIG.tick <= CONFIG.language_checks[0] + CONFIG.tick
 
 
+def behind_english(kind: type[Bilingual]) -> tuple[Driver, SessionLanguage]:
+    """A turn of that kind behind three clear ones in English, spoken but not over; the session."""
+    earlier, language = EarlierSpeech(LONGEST, KEPT, STEP), SessionLanguage()
+    words = [(0.3 + 0.5 * i, 0.7 + 0.5 * i) for i in range(8)]
+    speech: Bilingual | None = None
+    for name in "abc":
+        speech = Bilingual([f" {name}{i}" for i in range(8)], words, speech)
+        assert take_turn(speech, earlier, language).finish().language == "en"
+    return take_turn(kind([f" d{i}" for i in range(8)], words, speech), earlier, language), language
+
+
 class LateGerman(Bilingual):
     """Unclear for a second and a half."""
 
@@ -459,16 +470,9 @@ class LateGerman(Bilingual):
 
 
 def test_text_of_a_voice_that_was_clearer_waits_until_it_is_heard_again() -> None:
-    earlier, language = EarlierSpeech(LONGEST, KEPT, STEP), SessionLanguage()
-    words = [(0.3 + 0.5 * i, 0.7 + 0.5 * i) for i in range(8)]
-    speech: Bilingual | None = None
-    for name in "abc":
-        speech = Bilingual([f" {name}{i}" for i in range(8)], words, speech)
-        assert take_turn(speech, earlier, language).finish().language == "en"
-    late = LateGerman([f" d{i}" for i in range(8)], words, speech)
-    run = take_turn(late, earlier, language)
+    run, _ = behind_english(LateGerman)
     assert run.finish().language == "de"
-    assert run.committed == "".join(late.words).lstrip()
+    assert run.committed == "".join(run.speech.words).lstrip()
 
 
 class Mistaken(Bilingual):
@@ -491,20 +495,13 @@ class Mistaken(Bilingual):
 
 def test_a_turn_that_was_in_doubt_is_heard_once_more_when_it_is_quiet() -> None:
     """What was told stays told; the next turn begins without it."""
-    earlier, language = EarlierSpeech(LONGEST, KEPT, STEP), SessionLanguage()
-    words = [(0.3 + 0.5 * i, 0.7 + 0.5 * i) for i in range(8)]
-    speech: Bilingual | None = None
-    for name in "abc":
-        speech = Bilingual([f" {name}{i}" for i in range(8)], words, speech)
-        assert take_turn(speech, earlier, language).finish().language == "en"
-    mistaken = Mistaken([f" d{i}" for i in range(8)], words, speech)
-    run = take_turn(mistaken, earlier, language)
+    run, language = behind_english(Mistaken)
     for _ in range(4):
         run.feed(0.1)  # silence
     asked = [request for request in run.requests if request.max_new_tokens == 1]
     assert len(asked[-1].samples) > 4 * SAMPLE_RATE
     assert run.finish().language == "en"
-    assert run.committed == "".join(mistaken.words).lstrip()
+    assert run.committed == "".join(run.speech.words).lstrip()
     assert language.sure() == "de"
 
 
