@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from lookhear.engine.checkpoints.loader import CheckpointError, read_json, whole_number
+from lookhear.engine.checkpoints.loader import (
+    CheckpointError,
+    all_finite,
+    read_json,
+    whole_number,
+)
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PICKLE = "adapter_model.bin"
@@ -105,7 +109,7 @@ def read_adapter(folder: Path, shapes: Mapping[str, tuple[int, int]], max_rank: 
                     f"{folder / WEIGHTS}: {name}.lora_{side}: expected shape {list(expected)}, "
                     f"got {list(tensor.shape)}"
                 )
-            if not bool(torch.isfinite(tensor).all()):
+            if not all_finite(tensor):
                 raise CheckpointError(
                     f"{folder / WEIGHTS}: {name}.lora_{side}: expected finite numbers"
                 )

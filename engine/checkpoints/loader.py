@@ -220,7 +220,7 @@ class CheckpointReader:
 
     def _finish(self, name: str, tensor: Tensor) -> None:
         """It is taken, if all its numbers are."""
-        if not bool(torch.isfinite(tensor).all()):
+        if not all_finite(tensor):
             path = self._container.path_of(name)
             raise CheckpointError(f"{path}: tensor {name}: expected finite numbers, got NaN or inf")
         self._taken.add(name)
@@ -236,6 +236,14 @@ class CheckpointReader:
             shown = ", ".join(extra[:5]) + (", ..." if len(extra) > 5 else "")
             path = self._container.path_of(extra[0])
             raise CheckpointError(f"{path}: {len(extra)} unexpected tensors: {shown}")
+
+
+def all_finite(tensor: Tensor) -> bool:
+    """Whether all its numbers are. Its extremes tell, of which NaN is both; `torch.isfinite` takes
+    thirty times as long: a network of 1.5 billion parameters would be looked at for ten seconds."""
+    if tensor.itemsize > 1 and tensor.is_floating_point() and tensor.numel():
+        tensor = torch.stack(tensor.aminmax())
+    return bool(torch.isfinite(tensor).all())
 
 
 def _either(shapes: Sequence[tuple[int, ...]]) -> str:

@@ -1,18 +1,27 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lookhear.engine.checkpoints import loader
-from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
+from lookhear.engine.checkpoints.loader import (
+    CheckpointError,
+    CheckpointReader,
+    all_finite,
+    read_json,
+)
 from lookhear.engine.families.registry import family_of
 from lookhear.engine.whisper.model import WhisperModel
 from tools.random_checkpoints.whisper import build_random_whisper
@@ -148,6 +157,39 @@ def test_wrong_tensors(folder: Path, changes: dict[str, Tensor | None], message:
     with pytest.raises(CheckpointError, match=message) as caught:
         load_model(folder)
     assert str(folder) in str(caught.value)
+
+
+FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+
+
+@given(
+    dtype=st.sampled_from([*FLOATS, torch.float8_e5m2, torch.int64]),
+    shape=st.lists(st.integers(0, 70), min_size=0, max_size=2),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_numbers_that_are_finite(dtype: torch.dtype, shape: list[int], seed: int) -> None:
+    tensor = torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    assert all_finite(tensor)
+    if dtype in FLOATS:
+        largest = torch.finfo(dtype).max
+        assert all_finite(torch.full(shape, largest, dtype=dtype))
+        assert all_finite(torch.full(shape, -largest, dtype=dtype))
+
+
+@given(
+    dtype=st.sampled_from([*FLOATS, torch.float8_e5m2]),
+    numbers=st.integers(1, 5000),
+    wrong=st.lists(st.sampled_from([math.nan, math.inf, -math.inf]), min_size=1, max_size=3),
+    places=st.randoms(use_true_random=False),
+)
+def test_a_number_that_is_not_finite(
+    dtype: torch.dtype, numbers: int, wrong: list[float], places: random.Random
+) -> None:
+    """Wherever it stands, also beside one that is of another kind."""
+    tensor = torch.ones(numbers)
+    for value in wrong:
+        tensor[places.randrange(numbers)] = value
+    assert not all_finite(tensor.to(dtype))
 
 
 @pytest.mark.parametrize(
