@@ -15,7 +15,6 @@ import sys
 from typing import Any, TextIO
 
 import pytest
-import torch
 from _pytest.runner import runtestprotocol
 
 
@@ -64,8 +63,10 @@ def outcome(reports: list[pytest.TestReport]) -> dict[str, Any]:
 
 
 def _is_device_usable() -> bool:
-    """An illegal access, say, stays with its process: every later call says it again."""
-    if not torch.cuda.is_available():
+    """An illegal access, say, stays with its process: every later call says it again.
+    Whose tests have not loaded torch has no device."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
         return True
     try:
         torch.cuda.synchronize()
