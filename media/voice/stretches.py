@@ -15,10 +15,6 @@ Samples = NDArray[np.float32]
 # Every pause is told: whoever reads the stretches decides which of them matter.
 FILE_CONFIG = VadConfig(prefix_padding_ms=0, silence_duration_ms=128, min_speech_ms=96)
 BLOCK = 30 * RATE  # samples judged at once: the windows of an hour would be 260 MB
-# Voices far from the microphone are too quiet for the detector: a recording whose loudest sample is
-# below LOUD is judged as if it were that loud, MOST_GAIN at most.
-LOUD = 0.3
-MOST_GAIN = 100.0
 
 
 def speech_stretches(
@@ -31,11 +27,10 @@ def speech_stretches(
     """
     detector = VoiceDetector(model, config)
     silence = config.silence_duration_ms * RATE // 1000
-    gain = np.float32(min(MOST_GAIN, max(1.0, LOUD / max(_peak(samples), 1e-9))))
     found: list[tuple[int, int]] = []
     began: int | None = None
     for start in range(0, len(samples), BLOCK):
-        for event in detector.feed(samples[start : start + BLOCK] * gain):
+        for event in detector.feed(samples[start : start + BLOCK]):
             if isinstance(event, SpeechStarted):
                 began = event.sample
             elif began is not None:
@@ -44,7 +39,3 @@ def speech_stretches(
     if began is not None:  # to the very end, as far as anybody can tell
         found.append((began, len(samples)))
     return found
-
-
-def _peak(samples: Samples) -> float:
-    return float(max(-samples.min(), samples.max())) if len(samples) else 0.0

@@ -5,6 +5,7 @@ All positions are absolute sample numbers on one 16 kHz stream.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -28,6 +29,14 @@ __all__ = [
 Samples = NDArray[np.float32]
 
 RATE = 16000
+# Voices far from the microphone are too quiet for the model: what it hears is amplified until the
+# loudest window so far is LOUD, MOST_GAIN at most. How loud somebody was is forgotten by halves.
+LOUD = 0.1  # root mean square, of full scale
+MOST_GAIN = 100.0
+HALF_SECONDS = 20.0
+FADING = 0.25 ** (WINDOW / (HALF_SECONDS * RATE))  # of an energy, from one window to the next
+LOUD_ENERGY = LOUD**2 * (CONTEXT + WINDOW)
+LEAST_ENERGY = LOUD_ENERGY / MOST_GAIN**2
 
 
 @dataclass(frozen=True)
@@ -171,6 +180,7 @@ class VoiceDetector:
         self.stream = SileroStream()
         # The samples that windows to come will see: first the context, silence at the beginning.
         self._tail: Samples = np.zeros(CONTEXT, dtype=np.float32)
+        self._loudest = 0.0  # energy of a window, fading
         self._judged = 0
         self.position = 0  # samples heard; up to one window of them is not judged yet
 
@@ -193,14 +203,21 @@ class VoiceDetector:
         return self.advance(len(samples), iter(probabilities.tolist()))
 
     def windows(self, samples: Samples) -> Samples:
-        """samples: [n], the next ones -> [k, CONTEXT + WINDOW], the windows that they complete."""
+        """samples: [n], the next ones -> [k, CONTEXT + WINDOW], the windows that they complete, as
+        loud as they are judged."""
         tail = np.concatenate([self._tail, samples])
         count = (len(tail) - CONTEXT) // WINDOW
         found = np.empty((count, CONTEXT + WINDOW), dtype=np.float32)
         for row in range(count):
             found[row] = tail[row * WINDOW : row * WINDOW + CONTEXT + WINDOW]
+            self._amplify(found[row])
         self._tail = tail[count * WINDOW :]
         return found
+
+    def _amplify(self, window: Samples) -> None:
+        self._loudest = max(float(window @ window), self._loudest * FADING)
+        if self._loudest < LOUD_ENERGY:
+            window *= math.sqrt(LOUD_ENERGY / max(self._loudest, LEAST_ENERGY))
 
     def advance(self, count: int, probabilities: Iterator[float]) -> list[VadEvent]:
         """The next `count` samples were heard; probabilities: of the windows that they complete,
@@ -231,4 +248,5 @@ class VoiceDetector:
         self.stream.reset()
         self._turns.reset()
         self._tail = np.zeros(CONTEXT, dtype=np.float32)
+        self._loudest = 0.0
         self._judged = self.position = 0

@@ -190,6 +190,29 @@ def test_turns_of_real_speech() -> None:
     assert detector.position == len(samples)
 
 
+@pytest.mark.parametrize("decibels", [-30, -50, -70])
+@pytest.mark.parametrize("noise", [0.0, 1e-6])
+def test_a_quiet_voice_is_heard_as_a_loud_one(decibels: int, noise: float) -> None:
+    samples, spans = speech()
+    quiet = samples * np.float32(10 ** (decibels / 20) / np.abs(samples).max())
+    hiss = (noise * np.random.default_rng(0).standard_normal(len(samples))).astype(np.float32)
+    events = VoiceDetector(model()).feed(quiet + hiss)
+    assert [type(event) for event in events] == [SpeechStarted, SpeechStopped] * len(spans)
+    marks = [event.sample for event in VoiceDetector(model()).feed(samples)]
+    assert all(abs(e.sample - mark) <= 4 * WINDOW for e, mark in zip(events, marks, strict=True))
+
+
+def test_a_quiet_voice_is_heard_once_a_loud_one_is_forgotten() -> None:
+    samples, spans = speech()
+    quiet = samples * np.float32(0.001 / np.abs(samples).max())
+    pause = np.zeros(120 * 16000, np.float32)
+    detector = VoiceDetector(model())
+    loud = detector.feed(samples / np.abs(samples).max())
+    assert len(loud) == 2 * len(spans)
+    assert detector.feed(pause) == []
+    assert len(detector.feed(quiet)) == 2 * len(spans)
+
+
 def test_known_delays() -> None:
     """How late a turn is noticed, in audio time: the deciding window, from the true bounds."""
     samples, spans = speech()
@@ -233,6 +256,7 @@ def sounds() -> dict[str, np.ndarray]:
     t = np.arange(80000) / 16000
     return {
         "silence": np.zeros(80000),
+        "dither": 1e-5 * rng.standard_normal(80000),
         "quiet noise": 0.001 * rng.standard_normal(80000),
         "loud noise": 0.1 * rng.standard_normal(80000),
         "hum": 0.3 * np.sin(2 * np.pi * 50 * t),
