@@ -35,23 +35,27 @@ PATIENCE_SECONDS = 2.0  # with one crowd; at least one round of it is heard
 def rehearse(core: EngineCore, model: str, clock: Callable[[], float]) -> Rehearsal | None:
     """model: by its name on the wire. clock: seconds. None if the model cannot even do that;
     whoever speaks is told why."""
-    alone = _seconds(core, model, 1, clock)
+    samples = babble(FIRST_SECONDS + ROUNDS * UPDATE_SECONDS)
+    alone = _seconds(core, model, 1, samples, clock)
     if alone is None:
         return None
     if alone > PATIENCE_SECONDS:  # a crowd would take minutes, and there is no room for one
         return Rehearsal(alone, alone, CROWD)
-    crowded = _seconds(core, model, CROWD, clock)
+    crowded = _seconds(core, model, CROWD, samples, clock)
     return None if crowded is None else Rehearsal(alone, crowded / CROWD, CROWD)
 
 
 def _seconds(
-    core: EngineCore, model: str, sessions: int, clock: Callable[[], float]
+    core: EngineCore,
+    model: str,
+    sessions: int,
+    samples: NDArray[np.float32],
+    clock: Callable[[], float],
 ) -> float | None:
     """Of a round, in the middle: one tick of each session."""
     names = [f"rehearsal-{number}" for number in range(sessions)]
     failed = _run(core, [StartTurn(name, "t", TranscriptionSettings(model)) for name in names])
     rounds: list[float] = []
-    samples = babble(FIRST_SECONDS + ROUNDS * UPDATE_SECONDS)
     heard, end = 0, round(FIRST_SECONDS * SAMPLE_RATE)
     while end <= len(samples) and not failed:
         piece = samples[heard:end]
@@ -82,11 +86,11 @@ def babble(seconds: float) -> NDArray[np.float32]:
     random = np.random.default_rng(0)
     sound = np.zeros(len(time))
     syllables = (time * 4).astype(int)
-    formants = random.uniform((300, 900), (800, 2300), (syllables[-1] + 1, 2))[syllables]
+    formants = random.uniform((300, 900), (800, 2300), (syllables[-1] + 1, 2))
     pitch = 2 * np.pi * np.cumsum(120 + 15 * np.sin(2 * np.pi * 0.7 * time)) / SAMPLE_RATE
     for harmonic in range(1, 30):
         distance = np.abs(harmonic * 120 - formants) / (80, 120)
-        sound += np.exp(-distance).sum(axis=1) * np.sin(harmonic * pitch)
+        sound += np.exp(-distance).sum(axis=1)[syllables] * np.sin(harmonic * pitch)
     sound *= 0.55 - 0.45 * np.cos(2 * np.pi * 4 * time)  # silent between two syllables, nearly
     sound += 0.01 * random.standard_normal(len(time))
     loud: NDArray[np.float32] = (0.3 * sound / np.abs(sound).max()).astype(np.float32)
