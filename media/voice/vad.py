@@ -30,13 +30,15 @@ Samples = NDArray[np.float32]
 
 RATE = 16000
 # Voices far from the microphone are too quiet for the model: what it hears is amplified until the
-# loudest window so far is LOUD, MOST_GAIN at most. How loud somebody was is forgotten by halves.
+# loudest window so far is LOUD, MOST_GAIN at most. How loud somebody was is forgotten by halves. An
+# offset (direct current) is no sound.
 LOUD = 0.1  # root mean square, of full scale
 MOST_GAIN = 100.0
 HALF_SECONDS = 20.0
 FADING = 0.25 ** (WINDOW / (HALF_SECONDS * RATE))  # of an energy, from one window to the next
-LOUD_ENERGY = LOUD**2 * (CONTEXT + WINDOW)
+LOUD_ENERGY = LOUD**2 * WINDOW
 LEAST_ENERGY = LOUD_ENERGY / MOST_GAIN**2
+MEAN = np.full(WINDOW, 1 / WINDOW, dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,9 @@ class VoiceDetector:
         return found
 
     def _amplify(self, window: Samples) -> None:
-        self._loudest = max(float(window @ window), self._loudest * FADING)
+        new = window[CONTEXT:]
+        window -= new @ MEAN
+        self._loudest = max(float(new @ new), self._loudest * FADING)
         if self._loudest < LOUD_ENERGY:
             window *= math.sqrt(LOUD_ENERGY / max(self._loudest, LEAST_ENERGY))
 

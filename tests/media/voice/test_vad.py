@@ -192,11 +192,12 @@ def test_turns_of_real_speech() -> None:
 
 @pytest.mark.parametrize("decibels", [-30, -50, -70])
 @pytest.mark.parametrize("noise", [0.0, 1e-6])
-def test_a_quiet_voice_is_heard_as_a_loud_one(decibels: int, noise: float) -> None:
+@pytest.mark.parametrize("offset", [0.0, 0.02, -0.2])
+def test_a_quiet_voice_is_heard_as_a_loud_one(decibels: int, noise: float, offset: float) -> None:
     samples, spans = speech()
     quiet = samples * np.float32(10 ** (decibels / 20) / np.abs(samples).max())
     hiss = (noise * np.random.default_rng(0).standard_normal(len(samples))).astype(np.float32)
-    events = VoiceDetector(model()).feed(quiet + hiss)
+    events = VoiceDetector(model()).feed(quiet + hiss + np.float32(offset))
     assert [type(event) for event in events] == [SpeechStarted, SpeechStopped] * len(spans)
     marks = [event.sample for event in VoiceDetector(model()).feed(samples)]
     assert all(abs(e.sample - mark) <= 4 * WINDOW for e, mark in zip(events, marks, strict=True))
