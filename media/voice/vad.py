@@ -32,7 +32,7 @@ RATE = 16000
 # Voices far from the microphone are too quiet for the model: what it hears is amplified until the
 # loudest window so far is LOUD, MOST_GAIN at most. How loud somebody was is forgotten by halves. An
 # offset (direct current) is no sound.
-LOUD = 0.1  # root mean square, of full scale
+LOUD = 0.03  # root mean square, of full scale
 MOST_GAIN = 100.0
 HALF_SECONDS = 20.0
 FADING = 0.25 ** (WINDOW / (HALF_SECONDS * RATE))  # of an energy, from one window to the next

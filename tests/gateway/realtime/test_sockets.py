@@ -150,7 +150,7 @@ async def test_a_spoken_question_about_a_picture(strictly: Running, talk: Client
     image = {"type": "input_image", "image_url": data_url(jpeg(64, 32), "image/jpeg")}
     item = {"type": "message", "role": "user", "content": [image]}
     await talk.send("conversation.item.create", item=item)
-    for chunk in chunks(pcm + tone(1.0), 24_000):
+    for chunk in chunks(pcm + tone(2.0), 24_000):
         await talk.append(chunk)
     while (text := await answer_or_none(talk)) is None:
         pass
