@@ -23,7 +23,6 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.config.log import logging_to_stderr
 from lookhear.engine.device.allocator import keep_fewer_products, keep_freed_memory
 from lookhear.engine.device.garbage import tended, unlooked_at
-from lookhear.engine.device.loading import load_torch
 from lookhear.engine.messages import EngineFailed, Pong, Ready, Shutdown, Starting
 
 if TYPE_CHECKING:  # see `serve`
@@ -43,7 +42,6 @@ def serve(config: EngineConfig, channel: Channel) -> int:
     channel.send(Starting("loading torch", 0.0))
     keep_fewer_products()
     with unlooked_at():
-        load_torch()
         from lookhear.engine.admission.rehearsal import rehearse
         from lookhear.engine.checkpoints.loader import CheckpointError
         from lookhear.engine.core.request_times import RequestTimes
