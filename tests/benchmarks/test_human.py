@@ -37,6 +37,7 @@ from lookhear.bench.recordings.sounds import NOBODY
 from lookhear.bench.recordings.speech import held_out_sessions, long_session
 from lookhear.bench.recordings.word_times import speech, spoken_words
 from lookhear.errors import SourceError
+from lookhear.terminal.progress import Report
 
 TEXT = st.lists(
     st.sampled_from(["one", "Two", "three,", "four.", "Five?"]), min_size=1, max_size=12
@@ -323,6 +324,22 @@ def test_packages_become_a_folder_of_recordings(
     spoken = long_session("s", 0, 4.0, human.HUMAN, "en")  # everything is here by now
     assert spoken.text.startswith("Hello, you. And: two.") and spoken.spelling == WHISPER
     assert len(json.loads((human.human_folder() / "manifest.json").read_text("utf-8"))) == 3
+
+
+def test_who_was_sooner_keeps_the_recordings_that_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = human.cache() / f"recordings-{human.VERSION}"
+
+    def meanwhile(packages: Path, report: Report) -> Iterator[human.Prompt]:
+        folder.mkdir()
+        (folder / "manifest.json").write_text("theirs")
+        return iter(())
+
+    monkeypatch.setattr(human, "_prompts", meanwhile)
+    assert (human.human_folder() / "manifest.json").read_text() == "theirs"
+    assert not list(human.cache().glob(".draft*"))
 
 
 def test_sessions_come_in_full_rows() -> None:

@@ -116,8 +116,9 @@ def human_folder() -> Path:
                 prompts = list(_prompts(kept / "packages", report))
                 report("writing the recordings", None)
                 write(prompts, draft)
-            shutil.rmtree(folder, ignore_errors=True)
-            draft.rename(folder)
+            if not (folder / "manifest.json").is_file():  # who was sooner may read there already
+                shutil.rmtree(folder, ignore_errors=True)
+                draft.rename(folder)
     except OSError as error:
         raise SourceError(f"{kept}: cannot hold the recordings: {error}") from error
     return folder
