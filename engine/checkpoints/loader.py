@@ -239,8 +239,8 @@ class CheckpointReader:
 
 
 def all_finite(tensor: Tensor) -> bool:
-    """Whether all its numbers are. Its extremes tell, of which NaN is both; `torch.isfinite` takes
-    thirty times as long: a network of 1.5 billion parameters would be looked at for ten seconds."""
+    """Whether all its numbers are, of any shape. Its extremes tell, of which NaN is both;
+    `torch.isfinite` takes thirty times as long: 7 ms for a million numbers of float32."""
     if tensor.itemsize > 1 and tensor.is_floating_point() and tensor.numel():
         tensor = torch.stack(tensor.aminmax())
     return bool(torch.isfinite(tensor).all())
