@@ -17,6 +17,7 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.realtime.protocol.outputs import ResponseFinished, TurnFinished
+from lookhear.gateway.realtime.protocol.refusals import GOING_AWAY
 from lookhear.gateway.realtime.session.machine import RealtimeProtocol
 from lookhear.gateway.realtime.session.queues import Outbox
 from lookhear.gateway.telemetry.cadence import Cadence
@@ -77,8 +78,9 @@ class Tally:
         self._metrics.errors.labels(problem.code).inc()
         self._errors += 1
         if self._errors <= LOGGED_ERRORS:
+            # A server that ends tells so every session that is open then: that is nobody's fault.
+            is_ours = problem.type == "server_error" and problem.code != GOING_AWAY
             # What was refused is the client's own: its words are for those who debug.
-            is_ours = problem.type == "server_error"
             log_event(
                 "session.error",
                 level=logging.WARNING if is_ours else logging.INFO,

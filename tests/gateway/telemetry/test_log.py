@@ -225,3 +225,17 @@ async def test_a_client_that_leaves_is_a_line_and_no_complaint(
     assert len(read(err, "http.request")) == way.requests, err
     if way.sessions is not None:
         assert len(read(err, "session.end")) == way.sessions, err
+
+
+async def test_a_session_that_is_open_when_the_server_ends_is_no_complaint(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with logging_to_stderr("info", "json"):
+        async with running() as gateway, gateway.client("intent=transcription") as talk:
+            await talk.until("session.created")
+            await gateway.stop()
+    err = capfd.readouterr().err
+    (told,) = read(err, "session.error")
+    assert (told["level"], told["code"]) == ("info", "going_away")
+    assert read(err, "session.end")
+    assert all(json.loads(line)["level"] == "info" for line in err.splitlines()), err
