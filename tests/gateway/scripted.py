@@ -172,7 +172,7 @@ class Script:
 
     def samples(self, item: str) -> list[int]:
         """The session positions of the samples that the engine got for a turn."""
-        return [int(x) for x in np.concatenate(self.audio[item])] if self.audio[item] else []
+        return np.concatenate(self.audio[item]).astype(int).tolist() if self.audio[item] else []
 
     def types(self) -> list[str]:
         return [frame["type"] for frame in self.frames]
