@@ -25,6 +25,7 @@ from lookhear.engine.messages import (
     StartAnswer,
 )
 from lookhear.gateway.chat.loading import Question
+from lookhear.gateway.chat.refusals import TOO_LONG, too_long
 from lookhear.gateway.checks.answers import INT64
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.http.errors import ApiError, unavailable
@@ -152,8 +153,10 @@ class Answers:
             path = self._places[event.message_index]
             if event.part_index is not None:
                 path = self._paths[event.message_index][event.part_index]
-            return ApiError(400, f"{path}: {event.message}", code=event.code, param=path)
-        message, is_too_long = event.message, event.code == "context_length_exceeded"
+            message = f"{path}: {event.message}"
+            message = too_long(message) if event.code == TOO_LONG else message
+            return ApiError(400, message, code=event.code, param=path)
+        message, is_too_long = event.message, event.code == TOO_LONG
         if is_too_long or is_clients_fault(event.code):
             place = message.partition(":")[0]
             name = place.partition("[")[0]
@@ -167,6 +170,7 @@ class Answers:
                 message = param + message.removeprefix(name)
             elif is_too_long:
                 param = self._fields.get("messages")
+            message = too_long(message) if is_too_long else message
             return ApiError(400, message, code=event.code, param=param)
         is_busy = event.code.startswith("too_many_")
         return ApiError(503 if is_busy else 500, message, code=event.code)

@@ -21,6 +21,7 @@ from lookhear.engine.messages import (
     VideoPart,
 )
 from lookhear.gateway.chat.lines import Line, Pointer, pointers
+from lookhear.gateway.chat.refusals import TOO_LONG, too_long
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.decoding.results import Picture, Recording, Rows, Samples
 from lookhear.gateway.fetching.pictures import PictureBudget
@@ -162,9 +163,9 @@ class _Loader:
         """No more than the model can read: of one number a row there could be millions."""
         count = sum(map(len, self.embeddings.values())) + len(rows)
         if count > (most := self._card.context_tokens):
-            message = f"{pointer.path}: expected embeddings of at most {most} tokens together; got "
-            code = "context_length_exceeded"
-            raise ApiError(400, message + str(count), code=code, param=pointer.path)
+            expected = f"expected embeddings of at most {most} tokens together; got {count}"
+            message = too_long(f"{pointer.path}: {expected}")
+            raise ApiError(400, message, code=TOO_LONG, param=pointer.path)
         name = f"embeddings_{len(self.embeddings)}"
         self.embeddings[name] = rows
         return EmbeddingsPart(name)

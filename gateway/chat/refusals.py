@@ -14,6 +14,21 @@ from lookhear.gateway.http.errors import ApiError, wrong
 Absent = Mapping[str, tuple[tuple[Any, ...], str]]
 """What a client may not ask for -> the values that ask for nothing, and why not."""
 
+TOO_LONG = "context_length_exceeded"
+# As the engine says that prompt and answer are longer than the context, of any name of a field.
+_TOO_LONG = (
+    re.compile(
+        r"\w+: expected at most (?P<most>\d+) tokens of prompt and answer, "
+        r"got (?P<prompt>\d+) \+ (?P<answer>\d+)"
+    ),
+    re.compile(
+        r"\w+: expected less than the (?P<most>\d+) tokens of prompt and answer together, "
+        r"got (?P<answer>\d+) beside a prompt of (?P<prompt>\d+)"
+    ),
+)
+LIMIT = "Input tokens exceed the configured limit of"
+BEYOND = f"{LIMIT} this model"  # which ends a message that has no numbers of the whole
+
 
 def wrong_type(param: str, expected: str, value: object) -> ApiError:
     """A field that holds another kind of value than it should."""
@@ -57,3 +72,21 @@ def unicode(text: str, path: str) -> str:
         return valid_unicode(text)
     except ValueError:
         raise wrong(path, "valid Unicode text", "a lone surrogate") from None
+
+
+def too_long(message: str) -> str:
+    """What does not fit the context, in OpenAI's own words: clients know by them, and not by the
+    code, that they have to shorten what they send."""
+    for form in _TOO_LONG:
+        if (found := form.fullmatch(message)) is not None:
+            most, prompt, answer = (int(found[name]) for name in ("most", "prompt", "answer"))
+            shorten = "Please reduce the length of the messages"
+            if prompt >= most:
+                told = f"Your messages resulted in {prompt} tokens"
+                return f"{LIMIT} {most} tokens. {told}. {shorten}."
+            told = f"{prompt} in the messages, {answer} in the completion"
+            return (
+                f"This model's maximum context length is {most} tokens. However, you requested "
+                f"{prompt + answer} tokens ({told}). {shorten} or completion."
+            )
+    return f"{message}. {BEYOND}"

@@ -19,6 +19,7 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.chat.endpoint import read_object
 from lookhear.gateway.chat.loading import Question, check_abilities, load, wanted_of
+from lookhear.gateway.chat.refusals import TOO_LONG, too_long
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.http.errors import ApiError, unavailable
 from lookhear.gateway.http.notes import notes
@@ -91,7 +92,9 @@ def _refusal(error: InputRefused, asked: Asked) -> ApiError:
     if error.index is not None:
         sides = {"query": list(asked.queries), "document": asked.documents}
         path = sides[error.side][error.index].path
-        if is_clients_fault(code) or code == "context_length_exceeded":
+        if code == TOO_LONG:
+            return ApiError(400, too_long(f"{path}: {message}"), code=code, param=path)
+        if is_clients_fault(code):
             return ApiError(400, f"{path}: {message}", code=code, param=path)
         return ApiError(500, f"{path}: {message}", code=code)
     if is_clients_fault(code):

@@ -129,6 +129,32 @@ async def test_what_is_too_long_is_said_in_anthropics_words(
     assert fits.status_code == (200 if wanted else 400)
 
 
+@pytest.mark.parametrize(
+    ("said", "answer", "pattern"),
+    [  # as frameworks look for them
+        ("a " * 2000, 12, r"Input tokens exceed the configured limit of (\d+) .* in (\d+) tokens"),
+        ("a", 500, r"This model's maximum context length is (\d+) tokens.* \((\d+) in the mess"),
+        ("a", 9999, r"This model's maximum context length is (\d+) tokens.* \((\d+) in the mess"),
+    ],
+)
+@pytest.mark.parametrize("api", ["chat/completions", "responses"])
+async def test_what_is_too_long_is_said_in_openais_words(
+    http: httpx.AsyncClient, said: str, answer: int, pattern: str, api: str
+) -> None:
+    input, length = "messages", "max_tokens"
+    if api == "responses":
+        input, length = "input", "max_output_tokens"
+    refused = await http.post(f"/v1/{api}", json={input: [user(said)], length: answer})
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (400, "context_length_exceeded")
+    assert error["param"] == (length if answer == 9999 else input)
+    found = re.search(pattern, error["message"])
+    assert found is not None, error["message"]
+    most, prompt = map(int, found.groups())
+    fits = await http.post(f"/v1/{api}", json={input: [user(said)], length: most - prompt})
+    assert fits.status_code == (200 if prompt < most else 400)
+
+
 class Form(pydantic.BaseModel):
     """Short enough for any weights."""
 

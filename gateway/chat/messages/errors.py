@@ -8,6 +8,8 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from lookhear.gateway.chat.refusals import BEYOND, LIMIT
+
 Json = dict[str, Any]
 
 PATH = "/v1/messages"
@@ -22,16 +24,14 @@ _TYPES = {
     503: "overloaded_error",
     504: "timeout_error",
 }
-# As the engine says that prompt and answer are longer than the context.
-_TOO_LONG = (
-    re.compile(
-        r"messages: expected at most (?P<most>\d+) tokens of prompt and answer, "
-        r"got (?P<prompt>\d+) \+ (?P<answer>\d+)"
-    ),
-    re.compile(
-        r"max_tokens: expected less than the (?P<most>\d+) tokens of prompt and answer together, "
-        r"got (?P<answer>\d+) beside a prompt of (?P<prompt>\d+)"
-    ),
+# What is too long, as OpenAI says it.
+_PROMPT = re.compile(
+    rf"{LIMIT} (?P<most>\d+) tokens\. "
+    r"Your messages resulted in (?P<prompt>\d+) tokens\..*"
+)
+_TOGETHER = re.compile(
+    r"This model's maximum context length is (?P<most>\d+) tokens\. However, you requested \d+ "
+    r"tokens \((?P<prompt>\d+) in the messages, (?P<answer>\d+) in the completion\)\..*"
 )
 
 
@@ -50,14 +50,14 @@ def error_of(message: str, status: int) -> Json:
 def _in_their_words(message: str) -> str:
     """Clients look for Anthropic's own words about what is too long, and for the numbers in them:
     Claude Code then asks for fewer tokens, or sums up what was said."""
-    for form in _TOO_LONG:
-        if (found := form.fullmatch(message)) is not None:
-            most, prompt, answer = (int(found[name]) for name in ("most", "prompt", "answer"))
-            if prompt >= most:
-                return f"prompt is too long: {prompt} tokens > {most} maximum"
-            asked = f"{prompt} + {answer} > {most}"
-            what = f"input length and `max_tokens` exceed context limit: {asked}"
-            return f"{what}, decrease input length or `max_tokens` and try again"
+    if (found := _PROMPT.fullmatch(message)) is not None:
+        return f"prompt is too long: {found['prompt']} tokens > {found['most']} maximum"
+    if (found := _TOGETHER.fullmatch(message)) is not None:
+        asked = f"{found['prompt']} + {found['answer']} > {found['most']}"
+        what = f"input length and `max_tokens` exceed context limit: {asked}"
+        return f"{what}, decrease input length or `max_tokens` and try again"
+    if message.endswith(BEYOND):
+        return f"prompt is too long: {message}"
     return message
 
 

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from lookhear.gateway.chat.answers import with_seed
 from lookhear.gateway.chat.completions.messages import parse_messages
 from lookhear.gateway.chat.completions.parameters import parse_parameters
+from lookhear.gateway.chat.refusals import BEYOND
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.fetching.fetcher import Connection, Fetcher
 from lookhear.gateway.fetching.pictures import Pictures
@@ -541,7 +542,8 @@ async def test_a_length_is_named_as_the_client_named_it(
     ):
         strictly.engine.chat.fail_next("context_length_exceeded", "max_tokens: expected 5")
         error = (await ask(http, user("a"), **asked)).json()["error"]
-        assert (error["param"], error["message"]) == (named, f"{named}: expected 5")
+        told = f"{named}: expected 5. {BEYOND}"
+        assert (error["param"], error["message"]) == (named, told)
 
 
 JSON = st.recursive(

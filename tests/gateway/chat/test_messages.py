@@ -402,6 +402,16 @@ async def test_what_cannot_be_used_is_refused_in_their_words(
     assert body["request_id"] == answer.headers["request-id"] == answer.headers["x-request-id"]
 
 
+async def test_a_picture_that_is_too_long_is_a_prompt_that_is(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    seeing.engine.chat.fail_next("context_length_exceeded", "expected pictures that fit", 0, 0)
+    answer = await http.post(URL, json={**ASKED, "messages": user(text("a"))})
+    message = answer.json()["error"]["message"]
+    told = "prompt is too long: messages[0].content[0]: expected pictures that fit"
+    assert message.startswith(told)
+
+
 async def test_errors_are_those_of_the_sdk(sdk: AsyncAnthropic, seeing: Running) -> None:
     asked: dict[str, Any] = {**ASKED, "messages": user(text("a"))}
     with pytest.raises(anthropic.BadRequestError, match="at least one message") as refused:

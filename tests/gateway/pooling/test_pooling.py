@@ -16,6 +16,7 @@ from openai import AsyncOpenAI
 from openai.types import CreateEmbeddingResponse
 
 from lookhear.engine.client.client import InputRefused
+from lookhear.gateway.chat.refusals import BEYOND
 from tests.gateway.chatting import client, data_url, image, png, text
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.pooling.fake_pooling import VECTORS, FakePooling
@@ -250,7 +251,7 @@ async def test_a_refusal_of_the_engine_is_about_its_input(
     pooling.refusal = InputRefused("context_length_exceeded", "expected less", "document", 1)
     error = await refused(http, EMBEDDINGS, input=["a", "b"])
     assert (error["param"], error["code"]) == ("input[1]", "context_length_exceeded")
-    assert error["message"] == "input[1]: expected less"
+    assert error["message"] == f"input[1]: expected less. {BEYOND}"
     pooling.refusal = InputRefused("invalid_value", "expected less", "query", 0)
     assert (await refused(http, RERANK, query="a", documents=["b"]))["param"] == "query"
     pooling.refusal = InputRefused("invalid_value", "dimensions: expected 1 to 3, got 9", "", None)
