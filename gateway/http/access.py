@@ -25,6 +25,7 @@ ECHOED = ("realtime", "token", "bearer")
 # Browsers cannot set headers: the key comes as a protocol.
 KEY_PROTOCOL = "openai-insecure-api-key."
 KEY_SCHEMES = ("token", "bearer")  # also as a protocol, with the key as the one behind it
+INCORRECT_KEY = "Incorrect API key provided"  # as OpenAI says it: frameworks know it by that
 EXPECTED_KEY = (
     "expected an API key of this server (Authorization: Bearer KEY or Token KEY, X-Api-Key: KEY, "
     f"or subprotocol {KEY_PROTOCOL}KEY)"
@@ -102,7 +103,8 @@ class Access:
         if key is None:
             raise Denied(401, "invalid_api_key", f"{EXPECTED_KEY}, got none")
         if self._known(key) is None:
-            raise Denied(401, "invalid_api_key", f"{EXPECTED_KEY}, got an unknown one")
+            message = f"{INCORRECT_KEY}: {EXPECTED_KEY}, got an unknown one"
+            raise Denied(401, "invalid_api_key", message)
 
     def secret_session(
         self, headers: Headers, subprotocols: Sequence[str], now: float

@@ -161,6 +161,8 @@ async def test_header_clients_are_refused_before_the_handshake() -> None:
             assert refused.value.response.status_code == 401
             body = json.loads(refused.value.response.body or b"")
             assert body["error"]["code"] == "invalid_api_key"
+            is_known_by = body["error"]["message"].startswith("Incorrect API key provided: ")
+            assert is_known_by is bool(headers)
         good = {"authorization": f"Bearer {KEY}"}
         async with gateway.client(additional_headers=good) as client:
             await client.until("session.created")
