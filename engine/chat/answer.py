@@ -97,7 +97,7 @@ class ChatAnswer(Streamer):
             guard_loops=False,
             model_ends=False,
             grammar=self._grammar,
-            is_to_end=self._message.settings.max_tokens is None,
+            is_to_end=self._message.settings.max_tokens != self._sampling.max_tokens,
             salt=self._message.settings.cache_salt.encode(),
             adapter=self._adapter,
         )

@@ -126,20 +126,18 @@ class ChatDesk:
         settings, prompter = message.settings, self._prompter
         adapter = self._adapters.of(settings.model) if self._adapters else None
         self._check(message.messages)
+        least = min(self._max_answer, prompter.max_tokens // 4)
+        asked = settings.max_tokens or least
         prompt = prompter.prompt(
             message.session,
             message.messages,
             variables=settings.template,
             tools=settings.tools,
-            reserved=settings.max_tokens or min(self._max_answer, prompter.max_tokens // 4),
+            reserved=min(asked, least) if settings.may_shrink else asked,
         )
         room = prompter.max_tokens - len(prompt.tokens)
-        sampling = self._defaults.sampling(
-            settings,
-            settings.max_tokens or min(room, self._max_answer),
-            self._end_tokens,
-            self._vocab,
-        )
+        most = min(room, settings.max_tokens or self._max_answer)
+        sampling = self._defaults.sampling(settings, most, self._end_tokens, self._vocab)
         if settings.tools:
             grammar, calls = self._with_calls(settings, prompt)
         else:

@@ -111,7 +111,8 @@ class AnswerSettings:
     no prefix with this one's. pattern: a regular expression that it keeps to instead of a schema;
     choices: texts of which it is one. tools: what may be called. must_call: the answer is calls and
     nothing else. may_call: names of the only ones that may be, empty: all. parallel_calls: there
-    may be several calls in an answer.
+    may be several calls in an answer. may_shrink: if fewer tokens than max_tokens fit, so many will
+    do, where they are enough for an answer without a max_tokens.
     """
 
     model: str
@@ -139,6 +140,7 @@ class AnswerSettings:
     must_call: bool = False
     may_call: list[str] = field(default_factory=list)
     parallel_calls: bool = True
+    may_shrink: bool = False
 
 
 # --- gateway -> engine ---------------------------------------------------------------------------

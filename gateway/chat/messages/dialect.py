@@ -30,7 +30,7 @@ class Messages:
             lines=parse_conversation(body.get("system"), body.get("messages"), max_media),
             model=asked.model,
             settings=asked.settings(),
-            reply=partial(Reply, ids=self._ids),
+            reply=partial(Reply, ids=self._ids, most=asked.max_tokens),
             fields=FIELDS,
             is_streamed=bool(asked.stream),
             ignored=asked.ignored,

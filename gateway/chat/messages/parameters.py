@@ -160,6 +160,7 @@ class CountedParameters(SamplingFields):
             "",
             secrets.randbits(63),
             max_tokens=self.max_tokens,
+            may_shrink=True,
             parallel_calls=not one_call,
             **self.choice.settings(self._tools),
         )

@@ -24,14 +24,17 @@ from lookhear.gateway.chat.messages.errors import error_of
 from lookhear.gateway.http.errors import ApiError
 
 TEXT, THINKING, CALL = "text", "thinking", "tool_use"
+FULL = "model_context_window_exceeded"
 REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 
 
 class Reply:
-    """One message. ids: makes a fresh id of a prefix."""
+    """One message. ids: makes a fresh id of a prefix. most: tokens that its client allows."""
 
-    def __init__(self, card: ModelCard, ids: Callable[[str], str]) -> None:
+    def __init__(self, card: ModelCard, ids: Callable[[str], str], most: int | None = None) -> None:
         self._ids = ids
+        self._most = most or 0
+        self._context = card.context_tokens
         self._message: Json = {
             "id": ids("msg"),
             "type": "message",
@@ -133,6 +136,8 @@ class Reply:
         reason, sequence = REASONS[event.reason], event.stop_text
         if sequence is not None and reason == "end_turn":
             reason = "stop_sequence"
+        if reason == "max_tokens" and event.usage.prompt + self._most > self._context:
+            reason = FULL  # it was cut off by the context before that
         end = {"stop_reason": reason, "stop_sequence": sequence}
         self._message |= {**end, "usage": usage(event.usage)}
         return [*told, {"type": "message_delta", "delta": end, "usage": self._message["usage"]}]

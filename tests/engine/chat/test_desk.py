@@ -270,6 +270,23 @@ def test_a_picture_is_not_to_blame_for_an_answer_that_is_too_long(folder: Path) 
         assert failed.message_index is None and failed.message.startswith(said)
 
 
+def test_an_answer_that_may_shrink_is_as_long_as_there_is_room(folder: Path) -> None:
+    core = make_core(folder, max_context_tokens=256)
+    for name, tokens in (("all", 100_000), ("few", 5)):
+        core.submit(
+            ask(user("a"), answer=name, max_tokens=tokens, may_shrink=True, ignore_end=True)
+        )
+        done = outcome(rest(core), name)
+        assert isinstance(done, AnswerCompleted) and done.reason == "length"
+        assert done.usage.output == min(tokens, 256 - done.usage.prompt)
+    # There is less room than an answer without a limit is given.
+    said = user("a " * (256 - 64))
+    core.submit(ask(said, answer="none", max_tokens=100_000, may_shrink=True))
+    failed = outcome(rest(core), "none")
+    assert isinstance(failed, AnswerFailed) and failed.code == "context_length_exceeded"
+    assert failed.message.endswith(" + 64")
+
+
 def test_pictures_larger_than_the_context(folder: Path) -> None:
     core = make_core(folder, max_context_tokens=256)
     names = [f"p{i}" for i in range(8)]

@@ -17,9 +17,11 @@ from anthropic import AsyncAnthropic
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from lookhear.engine.messages import ImagePart, TextPart
+from lookhear.engine.messages import AnswerCompleted, AnswerUsage, ImagePart, TextPart
+from lookhear.gateway.chat.messages.rendering import Reply
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.chatting import client, each, jpeg, png
+from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import Running, running
 
@@ -111,7 +113,7 @@ async def test_the_sdk_asks_about_a_picture(sdk: AsyncAnthropic, seeing: Running
     assert (answer._request_id or "").startswith("req_")
     start = seeing.engine.chat.started[-1]
     assert [message.role for message in start.messages] == ["system", "user"]
-    assert start.settings.max_tokens == 64
+    assert start.settings.max_tokens == 64 and start.settings.may_shrink
 
 
 async def test_the_sdks_stream_helper(sdk: AsyncAnthropic) -> None:
@@ -133,6 +135,14 @@ async def test_the_sdks_stream_helper(sdk: AsyncAnthropic) -> None:
     assert streamed.stop_reason == whole.stop_reason == "end_turn"
     assert streamed.usage.output_tokens == whole.usage.output_tokens == 7
     assert kinds[0] == "message_start" and kinds[-1] == "message_stop"
+
+
+async def test_what_the_context_cuts_off_is_told() -> None:
+    room = VISION.context_tokens - 64
+    for prompt, reason in ((room, "max_tokens"), (room + 1, "model_context_window_exceeded")):
+        cut = AnswerCompleted("s", "a", "length", AnswerUsage(prompt=prompt))
+        reply = Reply(VISION, lambda prefix: prefix, most=64)
+        assert reply.whole([(0, cut)])["stop_reason"] == reason
 
 
 async def test_what_ends_an_answer_is_told(sdk: AsyncAnthropic) -> None:
