@@ -3,8 +3,8 @@ what it says.
 
 The programs of the recipes lie in examples/recipes/, each under the name in its first line, those
 of the README in examples/, with a line `# README: <name>`; page and file are the same text. A
-`text` block behind a block is what it must print. LiveKit, Pipecat and Deepgram's SDK are not among
-the test's requirements: LOOKHEAR_RECIPES_PYTHON names an interpreter that has them.
+`text` block behind a block is what it must print. Frameworks, LiveKit, Pipecat and Deepgram's SDK
+are not among the test's requirements: LOOKHEAR_RECIPES_PYTHON names an interpreter that has them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.end_to_end.conftest import SERVE
 
 ROOT = Path(__file__).parent.parent.parent
 PLAIN, SECURE = "127.0.0.1:8000", "localhost:8443"  # as printed
-AGENTS_PYTHON = os.environ.get("LOOKHEAR_RECIPES_PYTHON", sys.executable)
+ELSEWHERE_PYTHON = os.environ.get("LOOKHEAR_RECIPES_PYTHON", sys.executable)
 FEW_WORDS = 15  # so many must be heard without a mistake
 NO_NETWORK = (
     *("ENOTFOUND", "EAI_AGAIN", "ETIMEDOUT", "ECONNREFUSED", "ECONNRESET", "ENETUNREACH"),
@@ -88,7 +88,10 @@ PYTHON = [
 ]
 SOCKETS = ["bare.py", "vllm_live.py"]
 NODE = ["certificate.sh", "install.sh", "realtime.mjs", "chat.mjs", "node.sh"]
-AGENTS = {
+ELSEWHERE = {  # the module that each needs
+    "langchain_chat.py": "langchain_openai",
+    "litellm_chat.py": "litellm",
+    "pydantic_ai_agent.py": "pydantic_ai.models.openai",
     "livekit_agent.py": "livekit.plugins.openai",
     "pipecat_agent.py": "pipecat",
     "deepgram_live.py": "deepgram",
@@ -152,7 +155,7 @@ def test_recipes_are_the_examples() -> None:
 
 
 def test_no_block_is_left_out() -> None:
-    assert set(BLOCKS) == {"files.sh", *SHELL, *PYTHON, *SOCKETS, *NODE, *AGENTS}
+    assert set(BLOCKS) == {"files.sh", *SHELL, *PYTHON, *SOCKETS, *NODE, *ELSEWHERE}
     for body in UNNAMED:
         assert body.startswith(("lookhear serve ", "pip install ")) and body.count("\n") == 1
 
@@ -294,9 +297,13 @@ def test_program_of_the_readme(plain: Path, name: str) -> None:
     assert PRINTS[name] == run(path.parent, [sys.executable, name]).strip()
 
 
-@pytest.mark.parametrize("name", list(AGENTS))
-def test_voice_agents(plain: Path, name: str) -> None:
-    there = subprocess.run([AGENTS_PYTHON, "-c", f"import {AGENTS[name]}"], capture_output=True)
+@pytest.mark.parametrize("name", list(ELSEWHERE))
+def test_recipe_of_another_environment(plain: Path, name: str) -> None:
+    there = subprocess.run(
+        [ELSEWHERE_PYTHON, "-c", f"import {ELSEWHERE[name]}"], capture_output=True
+    )
     if there.returncode != 0:
-        pytest.skip(f"{AGENTS[name]} is not installed; LOOKHEAR_RECIPES_PYTHON names where it is")
-    printed(plain, name, [AGENTS_PYTHON, name])
+        pytest.skip(
+            f"{ELSEWHERE[name]} is not installed; LOOKHEAR_RECIPES_PYTHON names where it is"
+        )
+    printed(plain, name, [ELSEWHERE_PYTHON, name])
