@@ -26,6 +26,7 @@ from lookhear.engine.messages import (
 )
 from lookhear.gateway.chat.loading import Question
 from lookhear.gateway.chat.refusals import TOO_LONG, too_long
+from lookhear.gateway.chat.truncation import remaining
 from lookhear.gateway.checks.answers import INT64
 from lookhear.gateway.checks.checks import is_clients_fault
 from lookhear.gateway.http.errors import ApiError, unavailable
@@ -55,6 +56,7 @@ class Answers:
         self._events: asyncio.Queue[Event] = asyncio.Queue(MOST_UNREAD)
         self._open: dict[str, int] = {}  # name -> choice, until the reader has heard its end
         self._unfinished: set[str] = set()  # until the engine has said its end
+        self._shrinking: dict[str, StartAnswer] = {}  # what may be asked again, and shorter
         self._first: tuple[int, ChoiceEvent] | None = None
         self._places: list[str] = []
         self._paths: list[list[str]] = []
@@ -71,9 +73,12 @@ class Answers:
         settings: AnswerSettings,
         choices: int,
         fields: Fields = NO_FIELDS,
+        *,
+        truncates: bool = False,
     ) -> None:
         """Choices share the prompt and differ in their seeds. The question's media are handed
-        over: they are gone from it. fields: see `Asked`."""
+        over: they are gone from it. fields, truncates: see `Asked`."""
+        assert choices == 1 or not truncates  # whose places are those of errors
         model = settings.model
         self._places, self._paths, self._fields = question.places, question.paths, fields
         self._asked_at = self._gateway.clock()
@@ -91,7 +96,10 @@ class Answers:
             for choice in range(choices):
                 name = f"answer_{choice}"
                 chosen = replace(settings, seed=with_seed(settings.seed, choice))
-                self._engine.send(StartAnswer(self._session, name, chosen, question.messages))
+                start = StartAnswer(self._session, name, chosen, question.messages)
+                self._engine.send(start)
+                if truncates:
+                    self._shrinking[name] = start
                 self._open[name] = choice
                 self._unfinished.add(name)
         except EngineUnavailable as error:
@@ -105,12 +113,38 @@ class Answers:
             self.close()
             return
         self._cadence.said(event)
+        if isinstance(event, AnswerFailed) and self._is_asked_again(event):
+            return
         self._events.put_nowait(event)
         if isinstance(event, AnswerCompleted | AnswerFailed):
             self._unfinished.discard(event.answer)
             if not self._unfinished:
                 self._engine.close_session(self._session)
                 self._leave()
+
+    def _is_asked_again(self, event: AnswerFailed) -> bool:
+        """Without the older half, if it is too long and its client prefers that to none."""
+        start = self._shrinking.pop(event.answer, None)
+        if start is None or event.code != TOO_LONG:
+            return False
+        kept = remaining(start.messages)
+        if kept is None:
+            return False
+        # To the engine it is another answer.
+        shorter = replace(
+            start, answer=f"{start.answer}+", messages=[start.messages[i] for i in kept]
+        )
+        try:
+            self._engine.send(shorter)
+        except EngineUnavailable:
+            return False
+        self._places = [self._places[i] for i in kept]
+        self._paths = [self._paths[i] for i in kept]
+        self._shrinking[shorter.answer] = shorter
+        self._open[shorter.answer] = self._open.pop(start.answer)
+        self._unfinished.remove(start.answer)
+        self._unfinished.add(shorter.answer)
+        return True
 
     async def begin(self) -> None:
         """Until the first thing comes of it: then the engine has taken the question."""

@@ -43,7 +43,8 @@ class Asked:
     """One request. model: as the client named it, None: it named none. settings: of the first
     choice, but for the model. reply: makes the answer, by the model that gives it. fields: the name
     in the body of each setting that an engine's refusal may begin with, and of `messages`. ignored:
-    what was set and changes nothing."""
+    what was set and changes nothing. truncates: rather an answer that has not seen the beginning of
+    a conversation than none."""
 
     lines: list[Line]
     model: str | None
@@ -53,6 +54,7 @@ class Asked:
     choices: int = 1
     is_streamed: bool = False
     ignored: tuple[str, ...] = ()
+    truncates: bool = False
 
 
 class Dialect(Protocol):

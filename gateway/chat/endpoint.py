@@ -36,6 +36,7 @@ class _Prepared:
     choices: int
     fields: Fields
     is_streamed: bool
+    truncates: bool
     told: dict[str, str]
     reply: Reply
     place: Place
@@ -76,6 +77,7 @@ async def _prepared(
             choices=asked.choices,
             fields=asked.fields,
             is_streamed=asked.is_streamed,
+            truncates=asked.truncates,
             told=notes(card, asked.ignored),
             reply=asked.reply(card),
             place=place,
@@ -113,7 +115,8 @@ async def _placed(
 async def _answer(request: Request, gateway: Services, asked: _Prepared) -> Response:
     answers, reply = Answers(gateway, asked.place.leave), asked.reply
     try:
-        answers.ask(asked.question, asked.settings, asked.choices, asked.fields)
+        question, settings = asked.question, asked.settings
+        answers.ask(question, settings, asked.choices, asked.fields, truncates=asked.truncates)
         # What the engine refuses is still an error of its own, not a stream that breaks off.
         await until_gone(request, answers.begin())
         if asked.is_streamed:

@@ -168,6 +168,16 @@ async def test_what_is_too_long_is_said_in_openais_words(
     assert fits.status_code == (200 if prompt < most else 400)
 
 
+async def test_a_long_conversation_goes_on_without_its_beginning(http: httpx.AsyncClient) -> None:
+    past = [{"role": role, "content": "a " * 40} for role in ["user", "assistant"] * 20]
+    asked = {"input": [*past, user("what is it")], "max_output_tokens": 8}
+    refused = await http.post("/v1/responses", json=asked)
+    assert refused.json()["error"]["code"] == "context_length_exceeded"
+    answer = await http.post("/v1/responses", json={**asked, "truncation": "auto"})
+    response = check_response(answer.json())
+    assert response.usage is not None and response.usage.input_tokens < 512
+
+
 class Form(pydantic.BaseModel):
     """Short enough for any weights."""
 

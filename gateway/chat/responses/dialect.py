@@ -59,6 +59,7 @@ class Responses:
             fields=asked.fields,
             is_streamed=bool(asked.stream),
             ignored=asked.ignored,
+            truncates=asked.truncation == "auto",
         )
 
     def _before(self, asked: Parameters, owner: str) -> Sequence[Item]:

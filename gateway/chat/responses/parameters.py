@@ -50,7 +50,6 @@ ABSENT: Absent = {
     "prompt": ((None,), "no prompts are stored here"),
     "context_management": ((None, []), "nothing is compacted here"),
     "moderation": ((None,), "nothing is moderated here"),
-    "truncation": ((None, "disabled"), "what does not fit is refused"),
     "messages": ((None,), "in this API they are input"),
     "response_format": ((None,), "in this API it is text.format"),
     "max_tokens": ((None,), "in this API it is max_output_tokens"),
@@ -142,6 +141,7 @@ class Parameters(SamplingFields):
     include: list[Text] | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     metadata: Annotated[dict[Text, Text], AfterValidator(_few_pairs)] | None = None
+    truncation: Literal["auto", "disabled"] | None = None
     cache_salt: Annotated[Text, Field(max_length=MAX_SALT)] | None = None
     _ignored: tuple[str, ...] = PrivateAttr(default=())
     _told: Told = PrivateAttr(default_factory=Told)
@@ -213,7 +213,7 @@ class Parameters(SamplingFields):
             "tools": self._told.shown(self.tools or ()),
             "top_logprobs": self.top_logprobs or 0,
             "top_p": self.top_p,
-            "truncation": "disabled",
+            "truncation": self.truncation or "disabled",
         }
 
 

@@ -131,7 +131,7 @@ async def test_items_that_cannot_be_used(
         ({"background": True}, "background", "while its request lasts"),
         ({"conversation": "conv_1"}, "conversation", "previous_response_id"),
         ({"prompt": {"id": "p"}}, "prompt", "no prompts"),
-        ({"truncation": "auto"}, "truncation", "refused"),
+        ({"truncation": "beginning"}, "truncation", "'auto' or 'disabled'"),
         ({"context_management": [{"type": "compaction"}]}, "context_management", "compacted"),
         ({"moderation": {"model": "m"}}, "moderation", "moderated"),
         ({"messages": []}, "messages", "input"),

@@ -354,6 +354,46 @@ async def test_a_stream_that_fails_is_valid_and_not_kept(
     assert (await http.get(f"{RESPONSES}/{response.id}")).status_code == 404
 
 
+async def test_a_conversation_that_is_too_long_is_answered_without_its_beginning(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    chat = seeing.engine.chat
+    asked: list[dict[str, Any]] = [
+        {"role": role, "content": f"{n}"} for n, role in enumerate(["user", "assistant"] * 4)
+    ]
+    asked.append(
+        {"role": "user", "content": [{"type": "input_image", "image_url": data_url(png())}]}
+    )
+    for stream in (False, True):
+        chat.started.clear()
+        for _ in range(2):
+            chat.fail_next("context_length_exceeded", "expected less", 0, 0)
+        answer = await respond(http, asked, truncation="auto", stream=stream)
+        told = check_events(answer.text) if stream else check_response(answer.json())
+        assert (told.status, told.truncation) == ("completed", "auto")
+        assert [len(start.messages) for start in chat.started] == [9, 5, 3]
+    # What is left out for one answer is not forgotten.
+    listed = (await http.get(f"{RESPONSES}/{told.id}/input_items?limit=100")).json()
+    assert len(listed["data"]) == 9
+
+
+async def test_what_is_too_long_by_itself_is_refused(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    asked = [{"role": role, "content": "a"} for role in ("user", "assistant", "user")]
+    for truncation, asks in (("disabled", 1), (None, 1), ("auto", 2)):
+        seeing.engine.chat.started.clear()
+        for _ in range(asks):
+            seeing.engine.chat.fail_next("context_length_exceeded", "expected less", 0, 0)
+        answer = await respond(http, asked, truncation=truncation)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (400, "context_length_exceeded")
+        assert (
+            error["param"] == ("input[2]" if truncation == "auto" else "input[0]") + ".content[0]"
+        )
+        assert len(seeing.engine.chat.started) == asks
+
+
 async def test_parameters_reach_the_engine(http: httpx.AsyncClient, seeing: Running) -> None:
     answer = await respond(
         http, "x", seed=5, stop=["a", "b"], temperature=0.5, top_p=0.9, top_k=4,
