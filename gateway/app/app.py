@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -28,7 +29,7 @@ from lookhear.gateway.chat.routes import chat_routes
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.decoding.decoder import Limits
 from lookhear.gateway.decoding.decoders import Decoders
-from lookhear.gateway.deepgram.shapes import denial
+from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.files import transcriptions
 from lookhear.gateway.files.listen import listen
 from lookhear.gateway.http.access import Access
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from lookhear.gateway.tracing.otlp_metrics import Exporting
 
 LISTEN = "/v1/listen"
+MODELS = "/v1/models"
 DEEPGRAM = (LISTEN, "/v2/listen")  # whose errors are worded as Deepgram's
 THREADS = 2  # for messages that are too large for the event loop, and for files of our own
 
@@ -149,7 +151,7 @@ def _middleware(services: Services, routes: Sequence[BaseRoute]) -> list[Middlew
         expose_headers=["x-request-id", "request-id", "retry-after", ANSWERED_BY, IGNORED],
     )
     words = (
-        Words(_is_deepgrams, denial),
+        Words(_is_deepgrams, shapes.denial),
         Words(errors.is_theirs, errors.denial, request_id="request-id"),
     )
     known = {route.path for route in routes if isinstance(route, Route)}
@@ -164,7 +166,9 @@ def _middleware(services: Services, routes: Sequence[BaseRoute]) -> list[Middlew
 
 
 def _is_deepgrams(scope: Scope) -> bool:
-    return scope["path"] in DEEPGRAM
+    path = scope["path"]
+    is_shared = path == MODELS or path.startswith(f"{MODELS}/")
+    return path in DEEPGRAM or (is_shared and shapes.is_theirs(Headers(scope=scope)))
 
 
 def _routes(services: Services, dialects: Sequence[type[Dialect]]) -> list[BaseRoute]:
@@ -176,8 +180,8 @@ def _routes(services: Services, dialects: Sequence[type[Dialect]]) -> list[BaseR
         *pooling_routes(),
         *adapter_routes(),
         Route("/v1/realtime/client_secrets", client_secrets, methods=["POST"]),
-        Route("/v1/models", models.models),
-        Route("/v1/models/{id:path}", models.model),
+        Route(MODELS, models.models),
+        Route(f"{MODELS}/{{id:path}}", models.model),
         Route("/health", health.health),
         Route("/ready", health.ready),
         Route("/metrics", health.metrics),

@@ -1,5 +1,5 @@
-"""What is served: the list of models and each of them, for clients of OpenAI's, Anthropic's and
-vLLM's."""
+"""What is served: the list of models and each of them, for clients of OpenAI's, Anthropic's,
+Deepgram's and vLLM's."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from starlette.responses import JSONResponse, Response
 
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import shown
+from lookhear.gateway.checks.models import speech_models
+from lookhear.gateway.deepgram import shapes
 from lookhear.gateway.http.errors import wrong
 from lookhear.gateway.http.paging import limit_of, place_of
 from lookhear.gateway.services.services import served, services
@@ -24,6 +26,9 @@ async def models(request: Request) -> Response:
     """The default first, aliases behind all of them. None while they are loaded for the first
     time. In pages as Anthropic's for who asks for them; clients of OpenAI's know none."""
     cards, query = services(request).models, request.query_params
+    if shapes.is_theirs(request.headers):
+        speech = [shapes.listed(card) for card in speech_models(cards)]
+        return JSONResponse({"stt": speech, "tts": []})
     data = [_on_wire(card) for card in cards]
     data += [_on_wire(card, alias) for card in cards for alias in card.aliases]
     if "active" not in (query.getlist("lifecycle[]") or ["active"]):
@@ -43,9 +48,15 @@ async def models(request: Request) -> Response:
 
 
 async def model(request: Request) -> Response:
-    """An id may hold slashes, plain or as %2F. Only what the list has: nothing stands in here."""
-    id, cards = request.path_params["id"], services(request).models
-    card = served(id, [replace(card, stands_in=False) for card in cards])
+    """An id may hold slashes, plain or as %2F. Only what the list has: nothing stands in here. To
+    Deepgram's clients it is a UUID."""
+    id = request.path_params["id"]
+    cards = [replace(card, stands_in=False) for card in services(request).models]
+    if shapes.is_theirs(request.headers):
+        speech = speech_models(cards)
+        id = next((card.id for card in speech if shapes.model_uuid(card) == id), id)
+        return JSONResponse(shapes.listed(served(id, speech)))
+    card = served(id, cards)
     return JSONResponse(_on_wire(card, None if card.id == id else id))
 
 

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lookhear.gateway.http.errors import answer_bug
 
 Wording = Callable[[str, str, int], tuple[dict[str, Any], dict[str, str]]]
 """(message, id of the request, status) -> body and headers of the answer."""
@@ -40,11 +43,13 @@ class ErrorWording:
             await self._app(scope, receive, send)
             return
         start: Message | None = None  # of an error
+        has_begun = False
         parts: list[bytes] = []
 
         async def worded(message: Message) -> None:
-            nonlocal start
+            nonlocal start, has_begun
             if message["type"] == "http.response.start":
+                has_begun = True
                 headers = MutableHeaders(scope=message)
                 if words.request_id is not None:
                     headers[words.request_id] = headers.get("x-request-id", "")
@@ -60,7 +65,14 @@ class ErrorWording:
                 await send(start)
                 await send({"type": "http.response.body", "body": body})
 
-        await self._app(scope, receive, worded)
+        try:
+            await self._app(scope, receive, worded)
+        except Exception as error:
+            # Starlette answers a bug outside of all of us. It raises, too: for the log.
+            if not has_begun:
+                answer = await answer_bug(Request(scope), error)
+                await answer(scope, receive, worded)
+            raise
 
 
 def _reword(denial: Wording, start: Message, body: bytes) -> bytes:

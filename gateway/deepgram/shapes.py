@@ -9,6 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from starlette.datastructures import Headers
+
 from lookhear.engine.messages import ModelCard, Word
 
 Json = dict[str, Any]
@@ -36,6 +38,12 @@ def denial(message: str, request: str, status: int) -> tuple[Json, dict[str, str
     return body, {"dg-error": line, "dg-request-id": request}
 
 
+def is_theirs(headers: Headers) -> bool:
+    """Whether a request for what other APIs have, too, is one of Deepgram's clients: their keys
+    come by a scheme of their own."""
+    return headers.get("authorization", "").lower().startswith("token ")
+
+
 def model_uuid(card: ModelCard) -> str:
     """The same for the same model, wherever it is served."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"lookhear:{card.id}"))
@@ -45,6 +53,21 @@ def model_info(card: ModelCard) -> Json:
     """name: what it is really called. version: the day on which it was made."""
     day = datetime.fromtimestamp(card.created, UTC).date().isoformat()
     return {"name": card.id, "version": f"{day}.0", "arch": card.architecture}
+
+
+def listed(card: ModelCard) -> Json:
+    """As a list of models has it. All that transcribe do it live and from recordings."""
+    about, name = model_info(card), {"name": card.id, "canonical_name": card.id}
+    return {
+        **name,
+        "architecture": about["arch"],
+        "languages": card.languages,
+        "version": about["version"],
+        "uuid": model_uuid(card),
+        "batch": True,
+        "streaming": True,
+        "formatted_output": True,
+    }
 
 
 def words(said: Sequence[Word], start: float) -> list[Json]:

@@ -114,3 +114,18 @@ async def test_errors_are_in_the_words_of_who_asks(
         assert (told.status_code, told.json()["type"]) == (status, "error")
     # What Deepgram's paths answer is Deepgram's, whoever asks.
     assert "err_msg" in (await http.get("/v1/listen", headers=THEIRS)).json()
+
+
+async def test_deepgrams_clients_get_deepgrams_list(many: Running, http: httpx.AsyncClient) -> None:
+    """As its SDK reads it: `client.manage.v1.models.list()` and `.get(uuid)`."""
+    theirs = {"authorization": "Token none"}
+    told = (await http.get("/v1/models?include_outdated=true", headers=theirs)).json()
+    assert told["tts"] == []  # nor are those listed that chat
+    assert [each["canonical_name"] for each in told["stt"]] == ["fake/whisper", "fake-english"]
+    one = told["stt"][1]
+    assert one["languages"] == ["en"] and one["batch"] and one["streaming"]
+    for id in (one["uuid"], one["name"]):
+        assert (await http.get(f"/v1/models/{id}", headers=theirs)).json() == one
+    for id in ("nova-3", "fake/vision"):
+        unknown = await http.get(f"/v1/models/{id}", headers=theirs)
+        assert (unknown.status_code, unknown.json()["err_code"]) == (404, "NOT_FOUND")
