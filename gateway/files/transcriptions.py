@@ -245,6 +245,8 @@ def _read_fields(form: FormData, format: str) -> set[str]:
     read = set(READ)
     if not text(form, "language"):
         read.add("languages")
+    if format != "verbose_json":
+        read.remove("timestamp_granularities")
     is_plain = boolean(form, "stream") and not boolean(form, PROGRESS)
     if is_plain and format not in ("json", DIARIZED):  # the events are the same in all the others
         read -= {"response_format", "timestamp_granularities"}
@@ -325,9 +327,8 @@ def _granularities(form: FormData, format: str) -> frozenset[str]:
     for value in values:
         if value not in GRANULARITIES:
             raise wrong(name, "segment or word", shown(value))
-    if values and format != "verbose_json":
-        raise wrong(name, "response_format verbose_json with it", format)
-    return frozenset(values)
+    # Clients ask for them with every format; in the others they have no place, and are named.
+    return frozenset(values if format == "verbose_json" else ())
 
 
 def _wants_logprobs(form: FormData, format: str) -> bool:

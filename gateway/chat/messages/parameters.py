@@ -64,6 +64,7 @@ FIELDS = {
     "schema": "output_config.format",
     TOOL_SCHEMA: ".input_schema",
 }
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
 KEPT_THINKING = "clear_thinking_20251015"
 UNSUPPORTED = "unsupported_parameter"
 MODES = {"auto": "auto", "any": "required", "tool": "required", "none": "none"}
@@ -106,7 +107,7 @@ class JsonFormat(WireModel):
 
 
 class OutputConfig(WireModel):
-    """About the text of an answer."""
+    """About the text of an answer. See `_check_effort` for what is beside it."""
 
     format: JsonFormat | None = None
 
@@ -183,6 +184,7 @@ def parse_parameters(body: Mapping[str, Any], *, counts: bool = False) -> Counte
         checked = CountedParameters.model_validate(body)
     except ValidationError as error:
         raise invalid(error) from None
+    _check_effort(body.get("output_config"))
     if not counts and checked.max_tokens is None:
         raise wrong("max_tokens", "a number", "nothing", code="missing_required_parameter")
     for index, tool in enumerate(checked.tools or ()):
@@ -227,6 +229,14 @@ def _check_edits(given: object) -> None:
             raise wrong(f"{where}.keep", expected, shown(edit.get("keep")), UNSUPPORTED)
     if edits is not None and not isinstance(edits, list):
         raise wrong_type(f"{path}.edits", "a list of edits", edits)
+
+
+def _check_effort(config: object) -> None:
+    """It changes nothing, and is named as that; a misspelt one is told, as at Anthropic."""
+    effort = config.get("effort") if isinstance(config, dict) else None
+    if effort is not None and effort not in EFFORTS:
+        expected = f"one of {', '.join(EFFORTS)}"
+        raise wrong("output_config.effort", expected, shown(effort))
 
 
 def _check_kinds(tools: object) -> None:

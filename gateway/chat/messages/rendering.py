@@ -89,7 +89,9 @@ class Reply:
         kind = THINKING if event.is_reasoning else TEXT
         told = []
         if self._open is None or self._open["type"] != kind:
-            more = {"signature": ""} if event.is_reasoning else {"citations": None}
+            # No "citations": where there are none Anthropic sends no field, and its clients' models
+            # take it for a list.
+            more = {"signature": ""} if event.is_reasoning else {}
             told = self._begin({"type": kind, kind: "", **more})
         return [*told, *self._more(event.text)]
 

@@ -211,6 +211,26 @@ async def test_tools_may_show_pictures(sdk: AsyncAnthropic, seeing: Running) -> 
         await sdk.messages.create(**ASKED, messages=broken)
 
 
+async def test_a_text_that_cites_nothing_has_no_field_for_it(http: httpx.AsyncClient) -> None:
+    """As at Anthropic: the AI SDK's models take it for a list."""
+    body = {**ASKED, "messages": user(text("a"))}
+    whole = (await http.post(URL, json=body)).json()
+    streamed = check_stream(await http.post(URL, json={**body, "stream": True}))
+    for message in (whole, streamed):
+        assert [set(block) for block in message["content"]] == [{"type", "text"}]
+
+
+async def test_how_much_effort_is_one_of_the_apis_words(sdk: AsyncAnthropic) -> None:
+    asked = {**ASKED, "messages": user(text("a"))}
+    for fits in ("low", "medium", "high", "xhigh", "max", None):
+        await sdk.messages.create(**asked, output_config={"effort": fits})
+    expected = "output_config.effort: expected one of low, medium, high, xhigh, max, got"
+    for odd, got in (("hihg", '"hihg"'), ([], "[]")):
+        refused = re.escape(f"{expected} {got}")
+        with pytest.raises(anthropic.BadRequestError, match=refused):
+            await sdk.messages.create(**asked, extra_body={"output_config": {"effort": odd}})
+
+
 async def test_what_claude_code_sends_is_taken(sdk: AsyncAnthropic) -> None:
     for keep in ("all", {"type": "all"}):
         kept: Any = {"edits": [{**KEEP_ALL, "keep": keep}]}

@@ -149,10 +149,6 @@ async def test_silence_of_no_length_gives_empty_text(http: httpx.AsyncClient) ->
             {"timestamp_granularities[]": "page"}, 400, "timestamp_granularities[]",
             ["segment or word", "page"],
         ),
-        (
-            {"timestamp_granularities[]": "word"}, 400, "timestamp_granularities[]",
-            ["verbose_json", "json"],
-        ),
     ],
 )  # fmt: skip
 async def test_bad_fields(
@@ -407,6 +403,23 @@ async def test_our_bugs_have_a_request_id_too(
     answer = await http.get("/")
     assert answer.status_code == 500
     assert answer.headers["x-request-id"].startswith("req_")
+    # In the words of whoever asked.
+    theirs = await http.get("/", headers={"anthropic-version": "2023-06-01"})
+    told, id = theirs.json(), theirs.headers["x-request-id"]
+    assert (theirs.status_code, told["type"], told["error"]["type"]) == (500, "error", "api_error")
+    assert told["error"]["message"] == answer.json()["error"]["message"]
+    assert told["request_id"] == theirs.headers["request-id"] == id
+
+
+@pytest.mark.parametrize("format", ["json", "text", "srt", "vtt"])
+async def test_times_that_a_format_has_no_place_for_are_named(
+    http: httpx.AsyncClient, format: str
+) -> None:
+    """The AI SDK asks for segments whenever it is told a language."""
+    asked: dict[str, Any] = {"timestamp_granularities[]": ["segment", "word"]}
+    answer = await post(http, response_format=format, **asked)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-lookhear-ignored"] == "timestamp_granularities"
 
 
 async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient) -> None:
