@@ -22,10 +22,14 @@ class Readable(Protocol):
 
 
 def open_container(
-    file: Readable, options: dict[str, str], *, buffer_bytes: int = 32 * 1024
+    file: Readable,
+    options: dict[str, str],
+    *,
+    buffer_bytes: int = 32 * 1024,
+    format: str | None = None,
 ) -> InputContainer:
-    """options: FFmpeg's. buffer_bytes: that are read at once. Raises what `av.open` raises:
-    FFmpegError, OSError, ValueError."""
-    more: dict[str, Any] = _ERRORS | {"buffer_size": buffer_bytes}
+    """options: FFmpeg's. buffer_bytes: that are read at once. format: FFmpeg's name for what it is;
+    None: to be found out. Raises what `av.open` raises: FFmpegError, OSError, ValueError."""
+    more: dict[str, Any] = _ERRORS | {"buffer_size": buffer_bytes, "format": format}
     container: InputContainer = av.open(file, options=options, **more)
     return container

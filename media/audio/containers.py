@@ -45,6 +45,10 @@ TIMING |= {"mpegts": 10.0, "mpeg": 10.0}
 
 PLAIN = (1, 3, 0xFFFE)  # a WAV's tags for samples as they are
 
+# PyAV takes what lies behind the addresses of more for others, and reads there.
+MOST_PLANES = 7
+MOST_CHANNELS = 64  # FFmpeg's for a change of layout
+
 OGG_PAGE = re.compile(rb"OggS\0(.)(.{8}).{12}(.)", re.DOTALL)  # flags, where it ends, its segments
 OGG_HEAD = 27  # bytes
 FIRST_PAGE = 2
@@ -248,8 +252,20 @@ def declared_seconds(container: Any, stream: Any) -> float | None:
 
 
 def planes(frame: Any) -> Samples:
-    """A decoded frame of any sample format -> [channels, n] in [-1, 1]."""
-    data = frame.to_ndarray()
+    """A decoded frame of any sample format -> [channels, n] in [-1, 1]. Raises MediaError."""
+    count = frame.layout.nb_channels
+    if count > MOST_CHANNELS:
+        raise MediaError("unsupported", f"expected at most {MOST_CHANNELS} channels; got {count}")
+    if frame.format.is_planar and count > MOST_PLANES:
+        packer = av.AudioResampler(frame.format.packed, frame.layout, frame.sample_rate)
+        return np.concatenate([planes(packed) for packed in packer.resample(frame)], axis=1)
+    try:
+        data = frame.to_ndarray()
+    except ValueError as error:  # whole numbers of 64 bits, of which NumPy would have a type
+        raise MediaError(
+            "unsupported",
+            f"expected samples of at most 32 bits, or floats; got {frame.format.name}",
+        ) from error
     if not frame.format.is_planar:
         data = data.reshape(-1, frame.layout.nb_channels).T
     if data.dtype.kind == "f":

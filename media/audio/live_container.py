@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from lookhear.media.audio.containers import DEMUXERS, audio_stream, decoded_blocks, longest_pause
 from lookhear.media.audio.resample import StreamResampler
 from lookhear.media.audio.timeline import Timeline
+from lookhear.media.audio.wav_stream import Limited, Replayed, wav_head
 from lookhear.media.base import MediaError
-from lookhear.media.ffmpeg import open_container
+from lookhear.media.ffmpeg import Readable, open_container
 from lookhear.media.signatures import describe
 
 __all__ = ["OGG", "WEBM", "LiveContainer"]
@@ -150,8 +151,15 @@ class LiveContainer:
 
     def _decoded(self) -> Iterator[Samples]:
         """The recording that begins here."""
+        plain, head = wav_head(self)
+        options: dict[str, str] = OPENING
+        file: Readable = Replayed(head, self)
+        if plain is not None:
+            options, file = OPENING | plain.options, Limited(self, plain.size)
         try:
-            container = open_container(self, OPENING, buffer_bytes=READ)
+            container = open_container(
+                file, options, buffer_bytes=READ, format=plain and plain.format
+            )
         except (av.FFmpegError, OSError, ValueError) as error:
             expected = "a recording that can be heard as it comes, such as WebM or Ogg"
             name, _ = describe(self._head)

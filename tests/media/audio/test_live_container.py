@@ -29,7 +29,9 @@ RECIPES: dict[str, tuple[Callable[[], bytes], float]] = {
     "film": (partial(by_ffmpeg, "mp4", "aac", 48000, pipe=True, **FRAGMENTS), 1.5),
     "adts": (partial(by_ffmpeg, "adts", "aac", 48000, pipe=True), 0.5),
     "mp3": (partial(by_ffmpeg, "mp3", "libmp3lame", 44100, pipe=True), 0.5),
-    "wav": (partial(by_ffmpeg, "wav", "pcm_s16le", 16000, pipe=True), 2.2),  # 64 KiB are looked at
+    "wav": (partial(by_ffmpeg, "wav", "pcm_s16le", 16000, pipe=True), 0.5),
+    "telephone": (partial(by_ffmpeg, "wav", "pcm_s16le", 8000, pipe=True), 0.5),
+    "mu-law": (partial(by_ffmpeg, "wav", "pcm_mulaw", 8000, pipe=True), 0.5),
     "flac": (partial(by_ffmpeg, "flac", "flac", 16000, pipe=True), 2.0),
     "mpegts": (partial(by_ffmpeg, "mpegts", "aac", 48000, pipe=True), 0.5),
 }
