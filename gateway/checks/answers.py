@@ -119,6 +119,11 @@ TemplateVariables = Annotated[dict[str, Any], AfterValidator(_variables)]
 """What a checkpoint's chat template is told beyond the messages."""
 
 
+def thoughtless(effort: object) -> dict[str, Any]:
+    """Variables of a template for an effort of reasoning, of which only "none" changes any."""
+    return {"enable_thinking": False} if effort == "none" else {}
+
+
 def _number(low: float, high: float) -> Any:
     return Field(ge=low, le=high, allow_inf_nan=False)
 

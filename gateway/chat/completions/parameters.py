@@ -25,6 +25,7 @@ from lookhear.gateway.checks.answers import (
     SamplingFields,
     answer_settings,
     checked_schema,
+    thoughtless,
 )
 from lookhear.gateway.checks.checks import Text, WireModel, shown
 from lookhear.gateway.checks.tools import CheckedChoice, FunctionWire, ToolChoice, few_tools
@@ -66,6 +67,7 @@ USUAL: dict[str, tuple[Any, ...]] = {
     "add_generation_prompt": (True,),
     "include_stop_str_in_output": (False,),
     "best_of": (1,),
+    "reasoning_effort": ("none",),  # which is read
     "mm_processor_kwargs": (),
 }
 # The field of the body for each setting that an engine's refusal may begin with.
@@ -168,6 +170,7 @@ class Parameters(SamplingFields):
     tool_choice: CheckedChoice = ToolChoice()
     parallel_tool_calls: bool | None = None
     _ignored: tuple[str, ...] = PrivateAttr(default=())
+    _effort: object = PrivateAttr(default=None)
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -213,6 +216,7 @@ class Parameters(SamplingFields):
             choices=list(form.choice or ()),
             **self.tool_choice.settings(self.given_tools),
         )
+        settings.template.update(thoughtless(self._effort) | settings.template)
         format = form.format()
         return settings if format is None else replace(settings, schema=format.schema_text())
 
@@ -242,7 +246,7 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
         except ValueError as error:
             message = f"{name}: {error}"
             raise ApiError(400, message, code="invalid_value", param=name) from None
-    checked._ignored = _ignored(body)
+    checked._ignored, checked._effort = _ignored(body), body.get("reasoning_effort")
     return checked
 
 

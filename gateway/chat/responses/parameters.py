@@ -26,6 +26,7 @@ from lookhear.gateway.checks.answers import (
     answer_settings,
     checked_schema,
     schema_name,
+    thoughtless,
 )
 from lookhear.gateway.checks.checks import Text, WireModel, shown
 from lookhear.gateway.checks.tools import CheckedChoice, ToolChoice, few_tools
@@ -145,6 +146,7 @@ class Parameters(SamplingFields):
     cache_salt: Annotated[Text, Field(max_length=MAX_SALT)] | None = None
     _ignored: tuple[str, ...] = PrivateAttr(default=())
     _told: Told = PrivateAttr(default_factory=Told)
+    _effort: object = PrivateAttr(default=None)
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -190,6 +192,7 @@ class Parameters(SamplingFields):
             parallel_calls=self.parallel_tool_calls is not False and not self.tool_choice.is_once,
             **self.tool_choice.settings(self.given_tools),
         )
+        settings.template.update(thoughtless(self._effort) | settings.template)
         return replace(settings, schema=self.format.format().schema_text())
 
     def as_given(self) -> dict[str, Any]:
@@ -206,7 +209,7 @@ class Parameters(SamplingFields):
             "metadata": self.metadata or {},
             "parallel_tool_calls": self.parallel_tool_calls is not False,
             "previous_response_id": self.previous_response_id,
-            "reasoning": {"effort": None, "summary": None},
+            "reasoning": {"effort": "none" if thoughtless(self._effort) else None, "summary": None},
             "temperature": self.temperature,
             "text": {"format": self.format.as_given()},
             "tool_choice": choice,
@@ -237,6 +240,8 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
         except ValueError as error:
             message = f"{name}: {error}"
             raise ApiError(400, message, code="invalid_value", param=name) from None
+    reasoning = body.get("reasoning")
+    checked._effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
     checked._ignored = (*_ignored(body, checked), *told.left_out[:MOST])
     return checked
 
@@ -244,7 +249,9 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
 def _ignored(body: Mapping[str, Any], checked: Parameters) -> tuple[str, ...]:
     # Without obfuscation is how a stream is here.
     is_usual = body.get("stream_options") == {"include_obfuscation": False}
-    usual = {*HARMLESS, "stream_options"} if is_usual else HARMLESS
+    usual = {*HARMLESS, "stream_options"} if is_usual else set(HARMLESS)
+    if body.get("reasoning") in ({"effort": "none"}, {"effort": "none", "summary": None}):
+        usual.add("reasoning")  # which is read
     found = unread(body, Parameters, harmless=usual)
     named = tuple(islice((path for path, asks in found if asks), MOST))
     return (*named, "include") if ENCRYPTED in (checked.include or ()) else named

@@ -502,3 +502,17 @@ async def test_the_oracle_refuses_what_a_strict_client_would(http: httpx.AsyncCl
         with pytest.raises((AssertionError, ValidationError)):
             check_chunks(chunks)
             raise LookupError(name)
+
+
+async def test_without_effort_nothing_is_thought(http: httpx.AsyncClient, seeing: Running) -> None:
+    for asked, template in (
+        ({"reasoning_effort": "none"}, {"enable_thinking": False}),
+        ({"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}}, None),
+        ({"reasoning_effort": "low"}, {}),
+    ):
+        seeing.engine.chat.started.clear()
+        answer = await ask(http, user(text("a")), **asked)
+        (start,) = seeing.engine.chat.started
+        wanted = asked["chat_template_kwargs"] if template is None else template
+        assert start.settings.template == wanted
+        assert ("x-lookhear-ignored" in answer.headers) is (template == {})

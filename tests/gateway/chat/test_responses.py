@@ -394,6 +394,17 @@ async def test_what_is_too_long_by_itself_is_refused(
         assert len(seeing.engine.chat.started) == asks
 
 
+async def test_without_effort_nothing_is_thought(http: httpx.AsyncClient, seeing: Running) -> None:
+    for effort, template in (("none", {"enable_thinking": False}), ("low", {})):
+        seeing.engine.chat.started.clear()
+        answer = await respond(http, "a", reasoning={"effort": effort})
+        (start,) = seeing.engine.chat.started
+        assert start.settings.template == template
+        assert ("x-lookhear-ignored" in answer.headers) is (not template)
+        shown = check_response(answer.json()).reasoning
+        assert shown is not None and shown.effort == ("none" if template else None)
+
+
 async def test_parameters_reach_the_engine(http: httpx.AsyncClient, seeing: Running) -> None:
     answer = await respond(
         http, "x", seed=5, stop=["a", "b"], temperature=0.5, top_p=0.9, top_k=4,
