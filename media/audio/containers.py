@@ -166,6 +166,12 @@ def audio_stream(container: Any, name: str) -> Any:
             "unsupported",
             f"expected an audio file that can be decoded; got {name} coded in an unknown way",
         )
+    # Nobody asks which of its channels is on the left. PyAV frees what it knows of one that names
+    # each by itself (AIFF, QuickTime) whenever it was asked, and with every frame: since 17.1 that
+    # ends the process. So it is asked once, and what it knows is replaced.
+    count = stream.codec_context.channels
+    if count:
+        stream.codec_context.layout = f"{count} channels"
     return stream
 
 
