@@ -37,7 +37,7 @@ from lookhear.engine.tokenizers.qwen import QwenTokenizer
 class ChatAnswer(Streamer):
     """key: its name in the core. prompt, sampling: what is asked, and how it is decoded. grammar:
     what it keeps to, thinking included. calls: finds those of tools, if it may have any.
-    tags: around the thinking. adapter: see `PagedRequest`."""
+    tags: around the thinking; None: there is none. adapter: see `PagedRequest`."""
 
     is_urgent = True
 
@@ -50,7 +50,7 @@ class ChatAnswer(Streamer):
         tokenizer: QwenTokenizer,
         grammar: JsonGrammar | None = None,
         calls: CallReader | None = None,
-        tags: ThinkingTags = COMMON,
+        tags: ThinkingTags | None = COMMON,
         adapter: Adapter | None = None,
     ) -> None:
         self._key = key

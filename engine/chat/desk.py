@@ -134,6 +134,7 @@ class ChatDesk:
             variables=settings.template,
             tools=settings.tools,
             reserved=min(asked, least) if settings.may_shrink else asked,
+            is_plain=settings.is_plain,
         )
         room = prompter.max_tokens - len(prompt.tokens)
         most = min(room, settings.max_tokens or self._max_answer)
@@ -142,7 +143,7 @@ class ChatDesk:
             grammar, calls = self._with_calls(settings, prompt)
         else:
             grammar, calls = self._grammar(settings, prompt), None
-        tags = prompter.template.thinking
+        tags = None if settings.is_plain else prompter.template.thinking
         tokenizer = prompter.tokenizer
         return ChatAnswer(key, message, prompt, sampling, tokenizer, grammar, calls, tags, adapter)
 

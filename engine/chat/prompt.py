@@ -178,13 +178,14 @@ class ChatPrompter:
         variables: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
         reserved: int = 0,
+        is_plain: bool = False,
     ) -> ChatPrompt:
         """Of a question that is to be answered. reserved: tokens to leave for the answer. tools:
-        what the answer may call.
+        what the answer may call. is_plain: see `AnswerSettings`.
 
         Raises `RequestError`; `PartError` where a part of a message is to blame.
         """
-        pieces = self._pieces(messages, variables, tools)
+        pieces = self._plain(messages) if is_plain else self._pieces(messages, variables, tools)
         if reserved >= self.max_tokens:
             size = len(self._fill(pieces, session, messages, 0).tokens)
             raise RequestError(
@@ -194,7 +195,7 @@ class ChatPrompter:
             )
         prompt = self._fill(pieces, session, messages, reserved)
         frame = "".join(p.text for p in pieces[-1:] if isinstance(p, TemplateText))
-        prompt.is_thinking = frame.rstrip().endswith(self.template.thinking.open)
+        prompt.is_thinking = not is_plain and frame.rstrip().endswith(self.template.thinking.open)
         if len(prompt.tokens) + max(1, reserved) > self.max_tokens:
             raise RequestError(
                 "context_length_exceeded",
@@ -241,6 +242,16 @@ class ChatPrompter:
         return self.template.render(
             messages, lists=self.takes_media, variables=variables, tools=tools
         )
+
+    def _plain(self, messages: Sequence[ChatMessage]) -> list[Piece]:
+        """Of who writes all of the prompt, and may want any token but those of media."""
+        parts = [part for message in messages for part in message.parts]
+        text = "".join(part.text for part in parts if isinstance(part, TextPart))
+        pads, cut = set(self._pads.values()), self._specials.split(text)
+        return [
+            TemplateText(text) if i % 2 == 1 and text not in pads else UserText(text)
+            for i, text in enumerate(cut)
+        ]
 
     def _fill(
         self,

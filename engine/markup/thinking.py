@@ -43,11 +43,14 @@ class ThinkingSplitter:
 
     Thinking can only come first: tags further on belong to the answer. is_open: the template has
     written the opening tag already. Tags, and the line breaks around them, are in neither part.
+    tags: None: all is answer.
     """
 
-    def __init__(self, tags: ThinkingTags = COMMON, *, is_open: bool = False) -> None:
-        self._tags = tags
+    def __init__(self, tags: ThinkingTags | None = COMMON, *, is_open: bool = False) -> None:
+        self._tags = tags or COMMON
         self._stage = Stage.THINKING if is_open else Stage.START
+        if tags is None:
+            self._stage = Stage.ANSWER
         self._has_begun = False  # to think, line breaks apart
         self._held = ""  # may be the beginning of a tag, or blank space that goes with one
 

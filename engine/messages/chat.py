@@ -112,7 +112,8 @@ class AnswerSettings:
     choices: texts of which it is one. tools: what may be called. must_call: the answer is calls and
     nothing else. may_call: names of the only ones that may be, empty: all. parallel_calls: there
     may be several calls in an answer. may_shrink: if fewer tokens than max_tokens fit, so many will
-    do, where they are enough for an answer without a max_tokens.
+    do, where they are enough for an answer without a max_tokens. is_plain: the text of the messages
+    is the prompt, special tokens in it are such, and all that is written is the answer.
     """
 
     model: str
@@ -141,6 +142,7 @@ class AnswerSettings:
     may_call: list[str] = field(default_factory=list)
     parallel_calls: bool = True
     may_shrink: bool = False
+    is_plain: bool = False
 
 
 # --- gateway -> engine ---------------------------------------------------------------------------

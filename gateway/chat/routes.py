@@ -7,6 +7,7 @@ from functools import partial
 from starlette.routing import Route
 
 from lookhear.gateway.chat.completions.dialect import Completions
+from lookhear.gateway.chat.completions.texts import TextCompletions
 from lookhear.gateway.chat.dialect import Dialect
 from lookhear.gateway.chat.endpoint import answer
 from lookhear.gateway.chat.messages.dialect import Messages, MessageTokens
@@ -24,6 +25,7 @@ def chat_routes(gateway: Services) -> list[Route]:
     responses, messages = Responses(store, gateway.ids, gateway.now), Messages(gateway.ids)
     dialects: dict[str, Dialect] = {
         "/v1/chat/completions": Completions(gateway.ids, gateway.now),
+        "/v1/completions": TextCompletions(gateway.ids, gateway.now),
         "/v1/responses": responses,
         "/v1/responses/input_tokens": InputTokens(responses),
         "/v1/messages": messages,

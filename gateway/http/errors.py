@@ -61,7 +61,6 @@ _MUTE = "this server hears and writes, it does not speak"
 _ELSEWHERE = {
     "/v1/audio/speech": _MUTE,
     "/v1/batches": _BATCHES,
-    "/v1/completions": "texts are written by POST /v1/chat/completions",
     "/v1/conversations": "a conversation goes on by previous_response_id of POST /v1/responses",
     "/v1/files": "no files are stored here, they come with the request that is about them",
     "/v1/messages/batches": _BATCHES,

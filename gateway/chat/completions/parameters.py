@@ -86,7 +86,8 @@ FIELDS = {
 }
 
 
-def _token_ids(bias: dict[str, float]) -> dict[str, float]:
+def token_ids(bias: dict[str, float]) -> dict[str, float]:
+    """A bias by the ids of tokens, as one writes them. Raises ValueError."""
     for token in bias:
         if not (token.isascii() and token.isdecimal() and int(token[:11]) < INT32):
             raise ValueError(f"expected token ids as names, got {shown(token)}")
@@ -159,7 +160,7 @@ class Parameters(SamplingFields):
     max_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
     min_tokens: Annotated[int, Field(ge=0, lt=INT32)] | None = None
-    logit_bias: Annotated[dict[Text, LogitBias], AfterValidator(_token_ids)] | None = None
+    logit_bias: Annotated[dict[Text, LogitBias], AfterValidator(token_ids)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None

@@ -29,6 +29,7 @@ from lookhear.engine.messages import (
     VideoPart,
 )
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.engine.chat.asking import ask, hold, image, make_core, outcome, pixels, rest, text, user
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
@@ -339,3 +340,11 @@ def test_guesses_leave_half_of_the_places_to_others(folder: Path) -> None:
     failed = outcome(events, "b")
     assert isinstance(failed, AnswerFailed) and failed.code == "too_many_answers"
     assert isinstance(outcome(events, "c"), AnswerCompleted)
+
+
+def test_a_plain_text_is_gone_on_with_as_it_stands(core: EngineCore, folder: Path) -> None:
+    core.submit(ask(user("a b c"), is_plain=True))
+    core.submit(ask(user("a b c"), answer="b"))
+    done = [event for event in rest(core) if isinstance(event, AnswerCompleted)]
+    prompts = {event.answer: event.usage.prompt for event in done}
+    assert prompts["a"] == len(QwenTokenizer.from_folder(folder).encode("a b c")) < prompts["b"]

@@ -151,3 +151,12 @@ def test_text_cannot_hold_special_tokens(prompter: ChatPrompter, text: str) -> N
     special = set(prompter.tokenizer.added.values())
     written, plain = (asked(prompter, part, image("one")).tokens for part in (text, "x"))
     assert [t for t in written if t in special] == [t for t in plain if t in special]
+
+
+def test_a_plain_prompt_is_its_text_and_no_more(prompter: ChatPrompter, theirs: Any) -> None:
+    """Special tokens in it are such, but for those that stand for media."""
+    said = "<|im_start|>user\na b<|im_end|>\n<think>"
+    prompt = prompter.prompt("s", [user(said)], is_plain=True)
+    assert prompt.tokens == theirs(said)["input_ids"] and not prompt.is_thinking
+    pads = prompter.prompt("s", [user(f"a{IMAGE}")], is_plain=True)
+    assert prompter.tokenizer.token("<|image_pad|>") not in pads.tokens and not pads.media

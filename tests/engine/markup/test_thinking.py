@@ -40,3 +40,12 @@ def test_every_family_is_cut_as_the_common_one(
 def test_tags_are_found_in_the_template() -> None:
     assert [tags_of(f"{{{{ '{tags.open}' }}}}") for tags in FAMILIES] == [*FAMILIES]
     assert tags_of("nothing of it") is COMMON
+
+
+def test_where_there_are_no_tags_all_is_answer() -> None:
+    splitter = ThinkingSplitter(None)
+    assert [splitter.push(text) for text in ("\n<thi", "nk>a</think>")] == [
+        ("", "\n<thi"),
+        ("", "nk>a</think>"),
+    ]
+    assert splitter.flush() == ("", "") and not splitter.is_thinking

@@ -469,7 +469,6 @@ async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient)
         ("/chat/completions", "; is it /v1/chat/completions?"),
         ("/v1/v1/chat/completions", "; is it /v1/chat/completions?"),
         ("/audio/transcriptions", "; is it /v1/audio/transcriptions?"),
-        ("/v1/completions", "; texts are written by POST /v1/chat/completions"),
         ("/v1/conversations/conv_1/items", "; a conversation goes on by previous_response_id of P"),
         ("/v1/batches", "; no batches are kept here, ask all at once"),
         ("/v1/audio/speech", "; this server hears and writes, it does not speak"),

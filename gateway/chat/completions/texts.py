@@ -1,0 +1,273 @@
+"""OpenAI's older Completions, `POST /v1/completions`: a text is gone on with as it stands, with
+nothing of a chat template around it. Each choice, whole or in chunks, is an object about a text.
+
+What cannot be used is an `ApiError` (400) that names the field.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from itertools import islice
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from lookhear.engine.messages import (
+    AnswerCompleted,
+    AnswerSettings,
+    AnswerStarted,
+    AnswerText,
+    AnswerUsage,
+    ChosenToken,
+    ModelCard,
+    TextPart,
+)
+from lookhear.gateway.chat.answers import ChoiceEvent
+from lookhear.gateway.chat.completions.parameters import (
+    MAX_CHOICES,
+    MAX_SALT,
+    LogitBias,
+    StreamOptions,
+    token_ids,
+)
+from lookhear.gateway.chat.completions.rendering import heading, usage
+from lookhear.gateway.chat.dialect import Asked, Json, frame
+from lookhear.gateway.chat.lines import Line
+from lookhear.gateway.chat.logprobs import NEVER
+from lookhear.gateway.chat.refusals import Absent, check_absent, invalid, unicode, wrong_type
+from lookhear.gateway.checks.answers import INT32, SamplingFields, answer_settings
+from lookhear.gateway.checks.checks import Text, shown
+from lookhear.gateway.checks.unread import MOST, unread
+from lookhear.gateway.http.errors import ApiError, error_body, wrong
+
+USUAL_LENGTH = 16  # tokens, if none are named: as at OpenAI
+IN_CHATS = "POST /v1/chat/completions has it"
+
+ABSENT: Absent = {
+    "suffix": ((None, ""), "texts are gone on with at their end"),
+    "best_of": ((None, 1), "each choice is written once"),
+    "response_format": ((None, {"type": "text"}), IN_CHATS),
+    "structured_outputs": ((None,), IN_CHATS),
+    "chat_template_kwargs": ((None, {}), "a text has no chat template around it"),
+    "prompt_embeds": ((None,), IN_CHATS),
+    "prompt_logprobs": ((None,), "this server has log probabilities of answers only"),
+    "use_beam_search": ((None, False), "this server samples, it has no beams"),
+}
+HARMLESS = {*ABSENT, "prompt", "user"}
+# The field of the body for each setting that an engine's refusal may begin with.
+FIELDS = {
+    **{field.name: field.name for field in fields(AnswerSettings)},
+    "messages": "prompt",
+    "stop_tokens": "stop_token_ids",
+    "ignore_end": "ignore_eos",
+}
+
+
+class TextParameters(SamplingFields):
+    """The fields that are read, by their names on the wire, but for the prompt."""
+
+    model: Text | None = None
+    n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
+    min_tokens: Annotated[int, Field(ge=0, lt=INT32)] | None = None
+    logit_bias: Annotated[dict[Text, LogitBias], AfterValidator(token_ids)] | None = None
+    logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    echo: bool | None = None
+    stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
+    ignore_eos: bool | None = None
+    cache_salt: Annotated[Text, Field(max_length=MAX_SALT)] | None = None
+
+    def settings(self) -> AnswerSettings:
+        """Of the first choice, in the engine's words, but for the model."""
+        return answer_settings(
+            self,
+            "",
+            secrets.randbits(63),
+            max_tokens=self.max_tokens or USUAL_LENGTH,
+            min_tokens=self.min_tokens or 0,
+            logit_bias=dict(self.logit_bias or {}),
+            stop_tokens=sorted(set(self.stop_token_ids or [])),
+            ignore_end=bool(self.ignore_eos),
+            cache_salt=self.cache_salt or "",
+            logprobs=self.logprobs,
+            is_plain=True,
+        )
+
+
+def parse_text_parameters(body: Mapping[str, Any]) -> TextParameters:
+    """Raises ApiError, naming the field."""
+    check_absent(body, ABSENT)
+    try:
+        checked = TextParameters.model_validate(body)
+    except ValidationError as error:
+        raise invalid(error) from None
+    if checked.stream_options is not None and not checked.stream:
+        raise wrong("stream_options", "stream true with it", shown(checked.stream))
+    most = checked.max_tokens or USUAL_LENGTH
+    if (checked.min_tokens or 0) > most:
+        raise wrong("min_tokens", f"at most the {most} tokens allowed", str(checked.min_tokens))
+    if checked.echo and checked.logprobs is not None:
+        expected = "false with logprobs, which are of what is written only"
+        raise wrong("echo", expected, "true", code="unsupported_parameter")
+    return checked
+
+
+def parse_prompt(value: object) -> str:
+    """The text to go on with. Raises ApiError."""
+    if value is None:
+        raise wrong("prompt", "a text", "nothing", code="missing_required_parameter")
+    if isinstance(value, list):
+        if any(isinstance(entry, int | list) for entry in value):
+            expected = "a text, token ids are not read here"
+            raise wrong("prompt", expected, "a list of numbers", code="unsupported_parameter")
+        if len(value) != 1:
+            expected = "one text, each asks for itself"
+            raise wrong("prompt", expected, str(len(value)), code="unsupported_parameter")
+        value = value[0]
+    if not isinstance(value, str):
+        raise wrong_type("prompt", "a text", value)
+    if not value:
+        raise wrong("prompt", "a text", "an empty one")
+    return unicode(value, "prompt")
+
+
+class TextCompletions:
+    """ids: makes a fresh id of a prefix. now: Unix seconds."""
+
+    def __init__(self, ids: Callable[[str], str], now: Callable[[], float]) -> None:
+        self._ids = ids
+        self._now = now
+
+    def parse(self, body: dict[str, Any], max_media: int, owner: str) -> Asked:
+        """Read a request; see `Dialect`. Nothing is kept, so nobody owns anything."""
+        asked, prompt = parse_text_parameters(body), parse_prompt(body.get("prompt"))
+        choices = asked.n or 1
+        options = asked.stream_options
+        found = unread(body, TextParameters, harmless=HARMLESS)
+
+        def reply(card: ModelCard) -> TextReply:
+            head = heading(self._ids("cmpl").replace("_", "-", 1), int(self._now()), card)
+            return TextReply(
+                {**head, "object": "text_completion"},
+                choices,
+                prompt if asked.echo else "",
+                include_usage=options is not None and bool(options.include_usage),
+            )
+
+        return Asked(
+            lines=[Line("user", [TextPart(prompt)], ["prompt"], "prompt")],
+            model=asked.model,
+            settings=asked.settings(),
+            reply=reply,
+            fields=FIELDS,
+            choices=choices,
+            is_streamed=bool(asked.stream),
+            ignored=tuple(islice((path for path, asks in found if asks), MOST)),
+        )
+
+
+@dataclass(slots=True)
+class _Choice:
+    """length: of its text so far, in characters. reason: why it ended."""
+
+    usage: AnswerUsage
+    length: int = 0
+    reason: str | None = None
+
+
+class TextReply:
+    """The answer to one request, whole or in chunks. echo: stands in front of each choice."""
+
+    def __init__(self, head: Json, choices: int, echo: str, *, include_usage: bool) -> None:
+        self._head = head
+        self._echo = echo
+        self._include_usage = include_usage
+        self._choices = [_Choice(AnswerUsage()) for _ in range(choices)]
+
+    def whole(self, events: Iterable[tuple[int, ChoiceEvent]]) -> Json:
+        """The body of an answer that is not streamed: its chunks, put together."""
+        told = [self._told(index, "") for index in range(len(self._choices))]
+        for index, event in events:
+            for part in self._take(index, event):
+                told[index] = _joined(told[index], part)
+        return {**self._head, "choices": told, "usage": self._usage()}
+
+    def of(self, choice: int, event: ChoiceEvent) -> list[str]:
+        """What one event becomes."""
+        more = {"usage": None} if self._include_usage else {}
+        return [
+            frame({**self._head, "choices": [part], **more}) for part in self._take(choice, event)
+        ]
+
+    def end(self) -> list[str]:
+        """What follows when every choice is complete."""
+        last = {**self._head, "choices": [], "usage": self._usage()}
+        return [*([frame(last)] if self._include_usage else []), "data: [DONE]\n\n"]
+
+    def failed(self, error: ApiError) -> list[str]:
+        """An event that is an error, as over HTTP."""
+        return [frame(error_body(error.message, error.type, error.code, error.param))]
+
+    def close(self) -> None:
+        """Nothing of it is kept."""
+
+    def _usage(self) -> Json:
+        return usage([choice.usage for choice in self._choices])
+
+    def _take(self, index: int, event: ChoiceEvent) -> list[Json]:
+        choice = self._choices[index]
+        match event:
+            case AnswerStarted():
+                choice.usage = event.usage
+                return [self._told(index, self._echo)] if self._echo else []
+            case AnswerText() if event.text or event.tokens:
+                return [self._told(index, event.text, event.tokens)]
+            case AnswerCompleted():
+                choice.usage, choice.reason = event.usage, event.reason
+                return [self._told(index, "")]
+            case _:
+                return []
+
+    def _told(self, index: int, text: str, tokens: list[ChosenToken] | None = None) -> Json:
+        choice = self._choices[index]
+        told = {
+            "index": index,
+            "text": text,
+            "logprobs": None if tokens is None else _logprobs(tokens, choice.length),
+            "finish_reason": choice.reason,
+        }
+        choice.length += len(text)
+        return told
+
+
+def _joined(first: Json, second: Json) -> Json:
+    """Two neighbouring parts of a choice as one."""
+    logprobs = first["logprobs"] or second["logprobs"]
+    if first["logprobs"] and second["logprobs"]:
+        logprobs = {
+            name: [*first["logprobs"][name], *second["logprobs"][name]] for name in logprobs
+        }
+    return {**second, "text": first["text"] + second["text"], "logprobs": logprobs}
+
+
+def _logprobs(tokens: list[ChosenToken], start: int) -> Json:
+    """start: of the first of them, in characters of the choice's text. What was chosen is among
+    the likeliest, even where it is not one of them."""
+    offsets = []
+    for token in tokens:
+        offsets.append(start)
+        start += len(token.token)
+    return {
+        "tokens": [token.token for token in tokens],
+        "token_logprobs": [max(token.logprob, NEVER) for token in tokens],
+        "top_logprobs": [
+            {each.token: max(each.logprob, NEVER) for each in token.top}
+            | {token.token: max(token.logprob, NEVER)}
+            for token in tokens
+        ],
+        "text_offset": offsets,
+    }

@@ -1,0 +1,128 @@
+"""Texts that are gone on with: the openai package unmodified, bodies and chunks checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+import pytest_asyncio
+from openai import AsyncOpenAI
+from openai.types import Completion, CompletionChoice
+
+from lookhear.engine.messages import TextPart
+from tests.gateway.chatting import client, each, frames
+from tests.gateway.running import Running
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+URL = "/v1/completions"
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def http(seeing: Running) -> AsyncIterator[httpx.AsyncClient]:
+    async for it in each(seeing):
+        yield it
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def sdk(seeing: Running) -> AsyncIterator[AsyncOpenAI]:
+    seeing.engine.be_well()
+    async with AsyncOpenAI(api_key="none", base_url=f"{seeing.http}/v1", max_retries=0) as client:
+        yield client
+
+
+async def test_the_sdk_has_a_text_gone_on_with(sdk: AsyncOpenAI, seeing: Running) -> None:
+    answer = await sdk.completions.create(model="fake/vision", prompt="Once upon", seed=3)
+    [choice] = answer.choices
+    assert answer.object == "text_completion" and answer.id.startswith("cmpl-")
+    assert (choice.text, choice.finish_reason) == ("you said Once upon", "stop")
+    assert choice.logprobs is None and answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (2, 4)
+    start = seeing.engine.chat.started[-1]
+    assert start.settings.is_plain and start.settings.seed == 3
+    assert start.settings.max_tokens == 16  # as at OpenAI
+    [message] = start.messages
+    assert message.parts == [TextPart("Once upon")]
+
+
+@pytest.mark.parametrize("asked", [{}, {"echo": True}, {"logprobs": 2}, {"n": 2, "max_tokens": 2}])
+async def test_a_stream_makes_up_what_is_whole(
+    http: httpx.AsyncClient, asked: dict[str, Any]
+) -> None:
+    body = {"prompt": ["a b"], **asked}
+    whole = Completion.model_validate((await http.post(URL, json=body)).json(), strict=True)
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    told = frames(await http.post(URL, json={**body, **options}))
+    assert told.pop() == "[DONE]"
+    *chunks, last = [json.loads(each) for each in told]
+    assert last["choices"] == [] and Completion.model_validate(last).usage == whole.usage
+    for choice in whole.choices:
+        found = [part for chunk in chunks for part in chunk["choices"]]
+        told_parts = [part for part in found if part["index"] == choice.index]
+        *reasons, reason = [part.pop("finish_reason") for part in told_parts]
+        assert reason == choice.finish_reason and not any(reasons)  # null, as at OpenAI
+        ended = [{**part, "finish_reason": reason} for part in told_parts]
+        parts = [CompletionChoice.model_validate(part, strict=True) for part in ended]
+        assert "".join(part.text for part in parts) == choice.text
+        assert choice.text.startswith("a b") is ("echo" in asked)
+        assert (choice.logprobs is not None) is ("logprobs" in asked)
+        if (logprobs := choice.logprobs) is None:
+            continue
+        assert logprobs.tokens is not None and "".join(logprobs.tokens) == choice.text
+        for token, at in zip(logprobs.tokens, logprobs.text_offset or [], strict=True):
+            assert choice.text[at:].startswith(token)
+        for token, top in zip(logprobs.tokens, logprobs.top_logprobs or [], strict=True):
+            assert token in top
+        heard = [part.logprobs.tokens for part in parts if part.logprobs is not None]
+        assert [token for tokens in heard for token in tokens or ()] == logprobs.tokens
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"prompt": ...}, "prompt"),
+        ({"prompt": ""}, "prompt"),
+        ({"prompt": 1}, "prompt"),
+        ({"prompt": []}, "prompt"),
+        ({"prompt": ["a", "b"]}, "prompt"),
+        ({"prompt": [1, 2]}, "prompt"),
+        ({"prompt": [[1, 2]]}, "prompt"),
+        ({"suffix": "b"}, "suffix"),
+        ({"best_of": 2}, "best_of"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"min_tokens": 17}, "min_tokens"),
+        ({"logprobs": True}, "logprobs"),
+        ({"echo": True, "logprobs": 1}, "echo"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"stream_options": {"include_usage": True}}, "stream_options"),
+    ],
+)
+async def test_what_cannot_be_had_is_refused_by_name(
+    http: httpx.AsyncClient, fields: dict[str, Any], param: str
+) -> None:
+    body = {key: value for key, value in ({"prompt": "a"} | fields).items() if value != ...}
+    refused = await http.post(URL, json=body)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
+
+
+async def test_errors_are_those_of_the_sdk(sdk: AsyncOpenAI, seeing: Running) -> None:
+    seeing.engine.chat.fail_next("context_length_exceeded", "messages: expected at most 9 tokens")
+    with pytest.raises(openai.BadRequestError, match="prompt: expected at most 9 tokens"):
+        await sdk.completions.create(model="fake/vision", prompt="a")
+
+
+async def test_what_changes_nothing_is_named(seeing: Running) -> None:
+    async with client(seeing) as http:
+        body = {
+            "prompt": "a",
+            "user": "b",
+            "suffix": None,
+            "best_of": 1,
+            "add_special_tokens": True,
+        }
+        answer = await http.post(URL, json=body)
+    assert answer.headers["x-lookhear-ignored"] == "add_special_tokens"
