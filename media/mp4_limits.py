@@ -24,7 +24,8 @@ MAX_SAMPLES = 1 << 21  # of all tracks: 9 hours of 60 frames per second, 150 MB 
 # Edits times samples, beyond one edit per track. FFmpeg's time grows with the square of it: 3 s at
 # 40,000. Almost every file has one edit; more come from cutting inside a clip without encoding.
 MAX_EDITED = 20_000
-NAMES = re.compile(rb"stsz|stz2|trun|elst|cmov|stts|stsd|hdlr")
+MAX_TRACK = (1 << 31) - 1  # of a higher number FFmpeg never finds the fragments, and never ends
+NAMES = re.compile(rb"stsz|stz2|trun|elst|cmov|stts|stsd|hdlr|tkhd")
 COUNT_AT = {b"stsz": 12, b"stz2": 12, b"trun": 8}  # bytes after the name's first
 TABLES = (b"stsz", b"stz2", b"stts", b"stsd")
 CONTAINERS = (b"mdia", b"minf", b"stbl")
@@ -48,6 +49,11 @@ def check_mp4(file: BinaryIO) -> None:
             raise MediaError(
                 "unsupported", "expected an MP4 file with a plain header; got a compressed one"
             )
+        if name == b"tkhd" and (track := track_of(headers, at)) > MAX_TRACK:
+            raise MediaError(
+                "unsupported",
+                f"expected an MP4 file whose tracks have numbers up to {MAX_TRACK}; got {track}",
+            )
         if name == b"elst":
             edits += max(0, edits_of(headers, at) - 1)
         elif name in COUNT_AT:
@@ -65,6 +71,12 @@ def check_mp4(file: BinaryIO) -> None:
             f"expected an MP4 file without cuts in its edit list; got {edits} of them in "
             f"{samples} samples: encode it again",
         )
+
+
+def track_of(headers: bytes, at: int) -> int:
+    """The number of the track whose head is at `at`: behind two times, which may be wide."""
+    wide = headers[at + 4] == 1 if at + 4 < len(headers) else False
+    return u32(headers, at + (24 if wide else 16))
 
 
 def edits_of(headers: bytes, at: int) -> int:

@@ -164,3 +164,15 @@ def test_any_bytes_pass_or_are_refused(data: bytes, draws: st.DataObject) -> Non
             check_mp4(io.BytesIO(content))
         except MediaError as error:
             assert error.reason in ("too_large", "unsupported")
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_track_whose_fragments_ffmpeg_would_look_for_without_end(wide: bool) -> None:
+    data = film(fragmented=True)
+    at = data.index(b"tkhd")
+    head = b"tkhd" + (b"\1" + bytes(19) if wide else bytes(12))
+    check_mp4(io.BytesIO(data[:at] + head + struct.pack(">I", 0x7FFFFFFF) + data[at + 20 :]))
+    damaged = data[:at] + head + struct.pack(">I", 0x80000000) + data[at + 20 :]
+    with pytest.raises(MediaError, match="numbers up to 2147483647; got 2147483648") as raised:
+        VideoMediaIO().load_bytes(damaged)
+    assert raised.value.reason == "unsupported"
