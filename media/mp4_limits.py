@@ -85,7 +85,7 @@ def edits_of(headers: bytes, at: int) -> int:
     length, time_at = (20, 8) if wide else (12, 4)
     size, first = u32(headers, at - 4), at + 12
     stop = len(headers) if size < 16 else min(at - 4 + size, len(headers))
-    stop = min(stop, first + length * u32(headers, at + 8))
+    stop = min(stop, first + length * u32(headers, at + 8), len(headers) - time_at)
     shown = 0
     for entry in range(first, stop, length):
         shown += headers[entry + time_at] < 0x80  # a media time of -1 is a pause

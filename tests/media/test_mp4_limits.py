@@ -176,3 +176,10 @@ def test_a_track_whose_fragments_ffmpeg_would_look_for_without_end(wide: bool) -
     with pytest.raises(MediaError, match="numbers up to 2147483647; got 2147483648") as raised:
         VideoMediaIO().load_bytes(damaged)
     assert raised.value.reason == "unsupported"
+
+
+def test_an_edit_list_that_is_cut_off() -> None:
+    data = film()
+    at = data.index(b"elst")
+    for end in range(at, at + 40):
+        check_mp4(io.BytesIO(data[:end]))
