@@ -135,6 +135,7 @@ class ChatDesk:
             tools=settings.tools,
             reserved=min(asked, least) if settings.may_shrink else asked,
             is_plain=settings.is_plain,
+            continues=settings.continues,
         )
         room = prompter.max_tokens - len(prompt.tokens)
         most = min(room, settings.max_tokens or self._max_answer)

@@ -179,13 +179,17 @@ class ChatPrompter:
         tools: Sequence[Tool] = (),
         reserved: int = 0,
         is_plain: bool = False,
+        continues: bool = False,
     ) -> ChatPrompt:
         """Of a question that is to be answered. reserved: tokens to leave for the answer. tools:
-        what the answer may call. is_plain: see `AnswerSettings`.
+        what the answer may call. is_plain, continues: see `AnswerSettings`.
 
         Raises `RequestError`; `PartError` where a part of a message is to blame.
         """
-        pieces = self._plain(messages) if is_plain else self._pieces(messages, variables, tools)
+        if is_plain:
+            pieces = self._plain(messages)
+        else:
+            pieces = self._pieces(messages, variables, tools, continues)
         if reserved >= self.max_tokens:
             size = len(self._fill(pieces, session, messages, 0).tokens)
             raise RequestError(
@@ -238,10 +242,10 @@ class ChatPrompter:
         messages: Sequence[ChatMessage],
         variables: Mapping[str, Any] | None,
         tools: Sequence[Tool],
+        continues: bool = False,
     ) -> list[Piece]:
-        return self.template.render(
-            messages, lists=self.takes_media, variables=variables, tools=tools
-        )
+        render = self.template.begun if continues else self.template.render
+        return render(messages, lists=self.takes_media, variables=variables, tools=tools)
 
     def _plain(self, messages: Sequence[ChatMessage]) -> list[Piece]:
         """Of who writes all of the prompt, and may want any token but those of media."""

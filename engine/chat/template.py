@@ -273,6 +273,16 @@ class ChatTemplate:
                 pieces.append(written.piece(int(piece)))
         return [piece for piece in pieces if isinstance(piece, UserEmbeddings) or piece.text]
 
+    def begun(self, messages: Sequence[ChatMessage], **options: Any) -> list[Piece]:
+        """As `render`, up to the end of the last message's text: an answer that has begun."""
+        pieces, last = self.render(messages, ask=False, **options), messages[-1].parts[-1]
+        for end in range(len(pieces), 0, -1):
+            if isinstance(last, TextPart) and pieces[end - 1] == UserText(last.text):
+                return pieces[:end]
+        raise RequestError(
+            "invalid_value", "messages: the model's chat template leaves out the last one's text"
+        )
+
 
 def _text_of(part: Part) -> str | EmbeddingsPart | None:
     """What stands there as text does; None: it is a medium."""

@@ -113,7 +113,8 @@ class AnswerSettings:
     nothing else. may_call: names of the only ones that may be, empty: all. parallel_calls: there
     may be several calls in an answer. may_shrink: if fewer tokens than max_tokens fit, so many will
     do, where they are enough for an answer without a max_tokens. is_plain: the text of the messages
-    is the prompt, special tokens in it are such, and all that is written is the answer.
+    is the prompt, special tokens in it are such, and all that is written is the answer. continues:
+    the last message is one of the assistant, and the answer is what comes behind its text.
     """
 
     model: str
@@ -143,6 +144,7 @@ class AnswerSettings:
     parallel_calls: bool = True
     may_shrink: bool = False
     is_plain: bool = False
+    continues: bool = False
 
 
 # --- gateway -> engine ---------------------------------------------------------------------------

@@ -49,6 +49,18 @@ def pointers(lines: Sequence[Line]) -> Iterator[Pointer]:
                 yield part
 
 
+def check_continued(lines: Sequence[Line]) -> None:
+    """Refuse what no answer can go on from. Raises ApiError."""
+    last = lines[-1]
+    expected = "a text of the assistant in the end, which is gone on with"
+    if last.role != "assistant":
+        raise wrong(last.path, expected, f"a message of the {last.role}")
+    if last.calls:
+        raise wrong(last.path, expected, "calls")
+    if not last.parts or not isinstance(text := last.parts[-1], TextPart) or not text.text:
+        raise wrong(last.path, expected, "no text")
+
+
 def check_media(lines: Sequence[Line], most: int) -> None:
     """Refuse more media parts than that. Raises ApiError."""
     for number, pointer in enumerate(pointers(lines), 1):

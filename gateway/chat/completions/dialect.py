@@ -10,6 +10,7 @@ from lookhear.gateway.chat.completions.messages import parse_messages
 from lookhear.gateway.chat.completions.parameters import Parameters, parse_parameters
 from lookhear.gateway.chat.completions.rendering import Reply, heading
 from lookhear.gateway.chat.dialect import Asked
+from lookhear.gateway.chat.lines import check_continued
 
 
 class Completions:
@@ -23,6 +24,8 @@ class Completions:
         """Read a request; see `Dialect`. Nothing is kept, so nobody owns anything."""
         asked = parse_parameters(body)
         lines = parse_messages(body.get("messages"), max_media)
+        if asked.continue_final_message:
+            check_continued(lines)
         choices = asked.n or 1
         return Asked(
             lines=lines,

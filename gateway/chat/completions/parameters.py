@@ -166,6 +166,7 @@ class Parameters(SamplingFields):
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
     ignore_eos: bool | None = None
     cache_salt: Annotated[Text, Field(max_length=MAX_SALT)] | None = None
+    continue_final_message: bool | None = None
     structured_outputs: Annotated[StructuredOutputs, AfterValidator(_one_form)] | None = None
     tools: list[ChatTool] | None = None
     tool_choice: CheckedChoice = ToolChoice()
@@ -211,6 +212,7 @@ class Parameters(SamplingFields):
             stop_tokens=sorted(set(self.stop_token_ids or [])),
             ignore_end=bool(self.ignore_eos),
             cache_salt=self.cache_salt or "",
+            continues=bool(self.continue_final_message),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             parallel_calls=self.parallel_tool_calls is not False and not self.tool_choice.is_once,
             pattern=form.regex,
@@ -235,6 +237,9 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
         raise wrong("top_logprobs", "logprobs true with it", shown(checked.logprobs))
     if checked.stream_options is not None and not checked.stream:
         raise wrong("stream_options", "stream true with it", shown(checked.stream))
+    if checked.continue_final_message and body.get("add_generation_prompt"):
+        expected = "add_generation_prompt false with it: no other message begins"
+        raise wrong("continue_final_message", expected, "true")
     format = checked.response_format
     if checked.structured_outputs is not None and format is not None and format.type != "text":
         raise wrong("structured_outputs", "no response_format with it", shown(format.type))
@@ -269,5 +274,7 @@ def _check_processor(given: object) -> None:
 
 def _ignored(body: Mapping[str, Any]) -> tuple[str, ...]:
     usual = {name for name, values in USUAL.items() if body.get(name) in values}
+    if body.get("continue_final_message"):
+        usual.add("add_generation_prompt")
     found = unread(body, Parameters, harmless=HARMLESS | usual)
     return tuple(islice((path for path, asks in found if asks), MOST))

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from lookhear.engine.messages import TextPart, ToolCall
-from lookhear.gateway.chat.lines import Line, Pointer, check_media
+from lookhear.gateway.chat.lines import Line, Pointer, check_continued, check_media
 from lookhear.gateway.chat.refusals import text_of, unicode, unsupported, wrong_type
 from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.checks.tools import check_arguments
@@ -51,14 +51,21 @@ def parse_conversation(system: object, messages: object, max_media: int) -> list
                 lines += _system(message.get("content"), f"{path}.content")
             case role:
                 raise wrong(f"{path}.role", "user or assistant", shown(role))
-    if messages[-1]["role"] == "assistant":
-        path, why = f"messages[{len(messages) - 1}]", "answers begin with their first word here"
-        expected = f"a message of the user in the end, {why}"
-        raise wrong(path, expected, "one of the assistant", code="unsupported_parameter")
+    if lines and lines[-1].role == "assistant":
+        check_continued(lines)
+        _check_end(lines[-1])
     if not any(line.role != "system" for line in lines):
         raise wrong("messages", "something to answer", "no text")
     check_media(lines, max_media)
     return lines
+
+
+def _check_end(said: Line) -> None:
+    """As it is at Anthropic's: few words begin behind a space, to a model."""
+    text = said.parts[-1]
+    if isinstance(text, TextPart) and text.text != text.text.rstrip():
+        expected = "a text that does not end in white space, if the answer goes on with it"
+        raise wrong(said.paths[-1], expected, shown(text.text[-20:]))
 
 
 def _system(value: object, path: str) -> list[Line]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,10 +27,11 @@ class Messages:
     def read(self, body: dict[str, Any], max_media: int, *, counts: bool = False) -> Asked:
         """See `parse`, and `parse_parameters`."""
         asked = parse_parameters(body, counts=counts)
+        lines = parse_conversation(body.get("system"), body.get("messages"), max_media)
         return Asked(
-            lines=parse_conversation(body.get("system"), body.get("messages"), max_media),
+            lines=lines,
             model=asked.model,
-            settings=asked.settings(),
+            settings=replace(asked.settings(), continues=lines[-1].role == "assistant"),
             reply=partial(Reply, ids=self._ids, most=asked.max_tokens),
             fields=FIELDS,
             is_streamed=bool(asked.stream),

@@ -35,7 +35,7 @@ from lookhear.gateway.http.errors import ApiError, wrong
 ABSENT: Absent = {
     "container": ((None,), "nothing runs here"),
     "mcp_servers": ((None, []), "no tools of others are called here"),
-    "prefill": ((None, ""), "answers begin with their first word here"),
+    "prefill": ((None, ""), "what an answer goes on from is a last message of the assistant"),
     "stop": ((None, []), "in this API it is stop_sequences"),
     "n": ((None, 1), "a message is one answer"),
     "response_format": ((None,), "in this API it is output_config.format"),

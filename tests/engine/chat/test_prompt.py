@@ -15,6 +15,7 @@ from lookhear.engine.chat.pictures import PartError, PictureEncoder
 from lookhear.engine.chat.pixels import PixelRules
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
 from lookhear.engine.chat.template import DEFAULT, ChatTemplate
+from lookhear.engine.core.request import RequestError
 from lookhear.engine.messages import ChatMessage, TextPart, ToolCall, VideoPart
 from lookhear.engine.paged.request import Medium
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
@@ -70,6 +71,24 @@ def test_a_template_without_a_place_for_a_tools_picture_says_so(folder: Path) ->
     with pytest.raises(PartError, match="no place for media in messages of the tool") as caught:
         prompter.prompt("s", [called, told, user(image("one"), "?")])
     assert caught.value.place == (1, 1)
+
+
+@pytest.mark.parametrize("said", ["The sea", " the"])
+def test_an_answer_that_has_begun(prompter: ChatPrompter, theirs: Any, said: str) -> None:
+    """As transformers' `continue_final_message` has it."""
+    messages = [user("The sea", image("one")), ChatMessage("assistant", [TextPart(said)])]
+    text = f"<|im_start|>user\nThe sea{IMAGE}<|im_end|>\n<|im_start|>assistant\n{said}"
+    prompt = prompter.prompt("s", messages, continues=True)
+    assert prompt.tokens == theirs.encode(text, add_special_tokens=False)
+    assert not prompt.is_thinking
+
+
+def test_a_template_that_leaves_out_what_is_to_be_gone_on_with(folder: Path) -> None:
+    template = ChatTemplate("{{ messages[0].content }}", {}, folder)
+    prompter = ChatPrompter(QwenTokenizer.from_folder(folder), template, None, max_tokens=100)
+    messages = [user("a"), ChatMessage("assistant", [TextPart("b")])]
+    with pytest.raises(RequestError, match="leaves out the last one's text"):
+        prompter.prompt("s", messages, continues=True)
 
 
 def frames(*seconds: float, live: bool = False) -> VideoPart:

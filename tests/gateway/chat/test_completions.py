@@ -244,6 +244,34 @@ async def test_roles_and_parts_reach_the_engine(http: httpx.AsyncClient, seeing:
     assert sorted(held) == sorted({shown.picture, other.picture}), "each is sent once"
 
 
+async def test_the_last_message_is_gone_on_with(http: httpx.AsyncClient, seeing: Running) -> None:
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "The"}]
+    asked = {"messages": said, "continue_final_message": True, "add_generation_prompt": False}
+    answer = await http.post(URL, json=asked)
+    assert answer.status_code == 200 and "x-lookhear-ignored" not in answer.headers
+    start = seeing.engine.chat.started[-1]
+    assert start.settings.continues and start.messages[-1].parts == [TextPart("The")]
+    assert (await http.post(URL, json={"messages": said})).status_code == 200
+    assert not seeing.engine.chat.started[-1].settings.continues
+
+
+@pytest.mark.parametrize(
+    ("said", "fields", "told"),
+    [
+        ([], {}, "messages[0]: expected a text of the assistant in the end"),
+        ([{"role": "assistant", "content": "The"}], {"add_generation_prompt": True}, "false with"),
+        ([{"role": "assistant", "content": ""}], {}, "messages[1]: expected a text"),
+    ],
+)
+async def test_what_cannot_be_gone_on_with(
+    http: httpx.AsyncClient, said: list[Any], fields: dict[str, Any], told: str
+) -> None:
+    messages = [{"role": "user", "content": "a"}, *said]
+    asked = {"messages": messages, "continue_final_message": True, **fields}
+    answer = await http.post(URL, json=asked)
+    assert answer.status_code == 400 and told in answer.json()["error"]["message"]
+
+
 async def test_videos_and_recordings(http: httpx.AsyncClient, seeing: Running) -> None:
     stills = ",".join([base64.b64encode(jpeg()).decode()] * 3)
     recording = base64.b64encode(wav(0.5)).decode()

@@ -211,6 +211,17 @@ async def test_tools_may_show_pictures(sdk: AsyncAnthropic, seeing: Running) -> 
         await sdk.messages.create(**ASKED, messages=broken)
 
 
+async def test_an_answer_goes_on_with_what_it_is_given(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    body = [*user(text("a")), {"role": "assistant", "content": "The"}]
+    assert (await http.post(URL, json={**ASKED, "messages": body})).status_code == 200
+    start = seeing.engine.chat.started[-1]
+    assert start.settings.continues and start.messages[-1].parts == [TextPart("The")]
+    assert (await http.post(URL, json={**ASKED, "messages": body[:1]})).status_code == 200
+    assert not seeing.engine.chat.started[-1].settings.continues
+
+
 async def test_a_text_that_cites_nothing_has_no_field_for_it(http: httpx.AsyncClient) -> None:
     """As at Anthropic: the AI SDK's models take it for a list."""
     body = {**ASKED, "messages": user(text("a"))}
@@ -377,8 +388,20 @@ async def test_documents_of_text(http: httpx.AsyncClient, seeing: Running) -> No
         ({"messages": []}, "messages: expected at least one message"),
         ({"messages": [{"role": "tool"}]}, r"messages[0].role: expected user or assistant"),
         (
-            {"messages": [*user(text("a")), {"role": "assistant", "content": "The"}]},
-            "messages[1]: expected a message of the user in the end",
+            {"messages": [*user(text("a")), {"role": "assistant", "content": "The "}]},
+            "messages[1].content: expected a text that does not end in white space",
+        ),
+        (
+            {
+                "messages": [
+                    *user(text("a")),
+                    {
+                        "role": "assistant",
+                        "content": [{"type": "tool_use", "id": "x", "name": "f", "input": {}}],
+                    },
+                ]
+            },
+            "messages[1]: expected a text of the assistant in the end, which is gone on with",
         ),
         (
             {"messages": user({"type": "tool_result", "tool_use_id": "x", "content": ""})},
