@@ -75,10 +75,12 @@ class Answers:
         fields: Fields = NO_FIELDS,
         *,
         truncates: bool = False,
+        are_apart: bool = False,
     ) -> None:
         """Choices share the prompt and differ in their seeds. The question's media are handed
-        over: they are gone from it. fields, truncates: see `Asked`."""
+        over: they are gone from it. fields, truncates, are_apart: see `Asked`."""
         assert choices == 1 or not truncates  # whose places are those of errors
+        prompts = [[each] for each in question.messages] if are_apart else [question.messages]
         model = settings.model
         self._places, self._paths, self._fields = question.places, question.paths, fields
         self._asked_at = self._gateway.clock()
@@ -96,7 +98,8 @@ class Answers:
             for choice in range(choices):
                 name = f"answer_{choice}"
                 chosen = replace(settings, seed=with_seed(settings.seed, choice))
-                start = StartAnswer(self._session, name, chosen, question.messages)
+                prompt = prompts[choice * len(prompts) // choices]
+                start = StartAnswer(self._session, name, chosen, prompt)
                 self._engine.send(start)
                 if truncates:
                     self._shrinking[name] = start

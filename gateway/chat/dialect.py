@@ -44,7 +44,7 @@ class Asked:
     choice, but for the model. reply: makes the answer, by the model that gives it. fields: the name
     in the body of each setting that an engine's refusal may begin with, and of `messages`. ignored:
     what was set and changes nothing. truncates: rather an answer that has not seen the beginning of
-    a conversation than none."""
+    a conversation than none. are_apart: each line is a question, with its share of the choices."""
 
     lines: list[Line]
     model: str | None
@@ -55,6 +55,7 @@ class Asked:
     is_streamed: bool = False
     ignored: tuple[str, ...] = ()
     truncates: bool = False
+    are_apart: bool = False
 
 
 class Dialect(Protocol):

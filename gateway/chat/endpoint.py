@@ -37,6 +37,7 @@ class _Prepared:
     fields: Fields
     is_streamed: bool
     truncates: bool
+    are_apart: bool
     told: dict[str, str]
     reply: Reply
     place: Place
@@ -78,6 +79,7 @@ async def _prepared(
             fields=asked.fields,
             is_streamed=asked.is_streamed,
             truncates=asked.truncates,
+            are_apart=asked.are_apart,
             told=notes(card, asked.ignored),
             reply=asked.reply(card),
             place=place,
@@ -116,7 +118,14 @@ async def _answer(request: Request, gateway: Services, asked: _Prepared) -> Resp
     answers, reply = Answers(gateway, asked.place.leave), asked.reply
     try:
         question, settings = asked.question, asked.settings
-        answers.ask(question, settings, asked.choices, asked.fields, truncates=asked.truncates)
+        answers.ask(
+            question,
+            settings,
+            asked.choices,
+            asked.fields,
+            truncates=asked.truncates,
+            are_apart=asked.are_apart,
+        )
         # What the engine refuses is still an error of its own, not a stream that breaks off.
         await until_gone(request, answers.begin())
         if asked.is_streamed:

@@ -42,12 +42,12 @@ from lookhear.gateway.checks.checks import Text, shown
 from lookhear.gateway.checks.unread import MOST, unread
 from lookhear.gateway.http.errors import ApiError, error_body, wrong
 
+MAX_TEXTS = 32  # choices of all prompts of a request
 USUAL_LENGTH = 16  # tokens, if none are named: as at OpenAI
 IN_CHATS = "POST /v1/chat/completions has it"
 
 ABSENT: Absent = {
     "suffix": ((None, ""), "texts are gone on with at their end"),
-    "best_of": ((None, 1), "each choice is written once"),
     "response_format": ((None, {"type": "text"}), IN_CHATS),
     "structured_outputs": ((None,), IN_CHATS),
     "chat_template_kwargs": ((None, {}), "a text has no chat template around it"),
@@ -55,7 +55,7 @@ ABSENT: Absent = {
     "prompt_logprobs": ((None,), "this server has log probabilities of answers only"),
     "use_beam_search": ((None, False), "this server samples, it has no beams"),
 }
-HARMLESS = {*ABSENT, "prompt", "user"}
+HARMLESS = {*ABSENT, "prompt", "user", "best_of"}
 # The field of the body for each setting that an engine's refusal may begin with.
 FIELDS = {
     **{field.name: field.name for field in fields(AnswerSettings)},
@@ -107,6 +107,10 @@ def parse_text_parameters(body: Mapping[str, Any]) -> TextParameters:
         raise invalid(error) from None
     if checked.stream_options is not None and not checked.stream:
         raise wrong("stream_options", "stream true with it", shown(checked.stream))
+    each, best_of = checked.n or 1, body.get("best_of")
+    if best_of not in (None, each):
+        expected = f"{each}, as many as are wanted: each choice is written once"
+        raise wrong("best_of", expected, shown(best_of), code="unsupported_parameter")
     most = checked.max_tokens or USUAL_LENGTH
     if (checked.min_tokens or 0) > most:
         raise wrong("min_tokens", f"at most the {most} tokens allowed", str(checked.min_tokens))
@@ -116,23 +120,26 @@ def parse_text_parameters(body: Mapping[str, Any]) -> TextParameters:
     return checked
 
 
-def parse_prompt(value: object) -> str:
-    """The text to go on with. Raises ApiError."""
+def parse_prompts(value: object) -> list[Line]:
+    """The texts to go on with, each by itself. Raises ApiError."""
     if value is None:
         raise wrong("prompt", "a text", "nothing", code="missing_required_parameter")
     if isinstance(value, list):
         if any(isinstance(entry, int | list) for entry in value):
-            expected = "a text, token ids are not read here"
+            expected = "texts, token ids are not read here"
             raise wrong("prompt", expected, "a list of numbers", code="unsupported_parameter")
-        if len(value) != 1:
-            expected = "one text, each asks for itself"
-            raise wrong("prompt", expected, str(len(value)), code="unsupported_parameter")
-        value = value[0]
+        if not 0 < len(value) <= MAX_TEXTS:
+            raise wrong("prompt", f"1 to {MAX_TEXTS} texts", str(len(value)))
+        return [_prompt(entry, f"prompt[{i}]") for i, entry in enumerate(value)]
+    return [_prompt(value, "prompt")]
+
+
+def _prompt(value: object, path: str) -> Line:
     if not isinstance(value, str):
-        raise wrong_type("prompt", "a text", value)
+        raise wrong_type(path, "a text", value)
     if not value:
-        raise wrong("prompt", "a text", "an empty one")
-    return unicode(value, "prompt")
+        raise wrong(path, "a text", "an empty one")
+    return Line("user", [TextPart(unicode(value, path))], [path], path)
 
 
 class TextCompletions:
@@ -144,8 +151,12 @@ class TextCompletions:
 
     def parse(self, body: dict[str, Any], max_media: int, owner: str) -> Asked:
         """Read a request; see `Dialect`. Nothing is kept, so nobody owns anything."""
-        asked, prompt = parse_text_parameters(body), parse_prompt(body.get("prompt"))
-        choices = asked.n or 1
+        asked, lines = parse_text_parameters(body), parse_prompts(body.get("prompt"))
+        each = asked.n or 1
+        if each * len(lines) > MAX_TEXTS:
+            expected = f"at most {MAX_TEXTS} choices, of all prompts together"
+            raise wrong("n", expected, f"{each} of {len(lines)} prompts")
+        texts = [part.text for line in lines for part in line.parts if isinstance(part, TextPart)]
         options = asked.stream_options
         found = unread(body, TextParameters, harmless=HARMLESS)
 
@@ -153,18 +164,19 @@ class TextCompletions:
             head = heading(self._ids("cmpl").replace("_", "-", 1), int(self._now()), card)
             return TextReply(
                 {**head, "object": "text_completion"},
-                choices,
-                prompt if asked.echo else "",
+                each,
+                texts if asked.echo else [""] * len(texts),
                 include_usage=options is not None and bool(options.include_usage),
             )
 
         return Asked(
-            lines=[Line("user", [TextPart(prompt)], ["prompt"], "prompt")],
+            lines=lines,
             model=asked.model,
             settings=asked.settings(),
             reply=reply,
             fields=FIELDS,
-            choices=choices,
+            choices=each * len(lines),
+            are_apart=True,
             is_streamed=bool(asked.stream),
             ignored=tuple(islice((path for path, asks in found if asks), MOST)),
         )
@@ -180,13 +192,15 @@ class _Choice:
 
 
 class TextReply:
-    """The answer to one request, whole or in chunks. echo: stands in front of each choice."""
+    """The answer to one request, whole or in chunks. each: choices of a prompt. echoes: for each
+    prompt what stands in front of them."""
 
-    def __init__(self, head: Json, choices: int, echo: str, *, include_usage: bool) -> None:
+    def __init__(self, head: Json, each: int, echoes: list[str], *, include_usage: bool) -> None:
         self._head = head
-        self._echo = echo
+        self._each = each
+        self._echoes = echoes
         self._include_usage = include_usage
-        self._choices = [_Choice(AnswerUsage()) for _ in range(choices)]
+        self._choices = [_Choice(AnswerUsage()) for _ in range(each * len(echoes))]
 
     def whole(self, events: Iterable[tuple[int, ChoiceEvent]]) -> Json:
         """The body of an answer that is not streamed: its chunks, put together."""
@@ -216,14 +230,16 @@ class TextReply:
         """Nothing of it is kept."""
 
     def _usage(self) -> Json:
-        return usage([choice.usage for choice in self._choices])
+        used, each = [choice.usage for choice in self._choices], self._each
+        return _sum([usage(used[at : at + each]) for at in range(0, len(used), each)])
 
     def _take(self, index: int, event: ChoiceEvent) -> list[Json]:
         choice = self._choices[index]
         match event:
             case AnswerStarted():
                 choice.usage = event.usage
-                return [self._told(index, self._echo)] if self._echo else []
+                echo = self._echoes[index // self._each]
+                return [self._told(index, echo)] if echo else []
             case AnswerText() if event.text or event.tokens:
                 return [self._told(index, event.text, event.tokens)]
             case AnswerCompleted():
@@ -242,6 +258,17 @@ class TextReply:
         }
         choice.length += len(text)
         return told
+
+
+def _sum(counts: list[Json]) -> Json:
+    """Of what was counted for each prompt."""
+    first, *others = counts
+    for other in others:
+        first = {
+            name: _sum([count, other[name]]) if isinstance(count, dict) else count + other[name]
+            for name, count in first.items()
+        }
+    return first
 
 
 def _joined(first: Json, second: Json) -> Json:

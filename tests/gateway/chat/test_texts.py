@@ -88,11 +88,15 @@ async def test_a_stream_makes_up_what_is_whole(
         ({"prompt": ""}, "prompt"),
         ({"prompt": 1}, "prompt"),
         ({"prompt": []}, "prompt"),
-        ({"prompt": ["a", "b"]}, "prompt"),
+        ({"prompt": ["a", ""]}, "prompt[1]"),
+        ({"prompt": ["a", None]}, "prompt[1]"),
+        ({"prompt": ["a"] * 33}, "prompt"),
+        ({"prompt": ["a"] * 5, "n": 7}, "n"),
         ({"prompt": [1, 2]}, "prompt"),
         ({"prompt": [[1, 2]]}, "prompt"),
         ({"suffix": "b"}, "suffix"),
         ({"best_of": 2}, "best_of"),
+        ({"best_of": [], "n": 2}, "best_of"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"min_tokens": 17}, "min_tokens"),
         ({"logprobs": True}, "logprobs"),
@@ -107,6 +111,27 @@ async def test_what_cannot_be_had_is_refused_by_name(
     body = {key: value for key, value in ({"prompt": "a"} | fields).items() if value != ...}
     refused = await http.post(URL, json=body)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
+
+
+async def test_each_of_several_prompts_is_asked_by_itself(
+    sdk: AsyncOpenAI, seeing: Running
+) -> None:
+    alone = [await sdk.completions.create(model="fake/vision", prompt=p) for p in ("a b", "c")]
+    both = await sdk.completions.create(
+        model="fake/vision", prompt=["a b", "c"], n=2, best_of=2, echo=True, seed=5
+    )
+    assert [choice.index for choice in both.choices] == [0, 1, 2, 3]
+    said = ["a byou said a b"] * 2 + ["cyou said c"] * 2
+    assert [choice.text for choice in both.choices] == said
+    assert both.usage is not None
+    used = [answer.usage for answer in alone if answer.usage is not None]
+    assert both.usage.prompt_tokens == sum(each.prompt_tokens for each in used)
+    assert both.usage.completion_tokens == 2 * sum(each.completion_tokens for each in used)
+    started = seeing.engine.chat.started[-4:]
+    assert [start.messages[0].parts for start in started] == [
+        [TextPart(text)] for text in ("a b", "a b", "c", "c")
+    ]
+    assert len({start.settings.seed for start in started}) == 4
 
 
 async def test_errors_are_those_of_the_sdk(sdk: AsyncOpenAI, seeing: Running) -> None:
