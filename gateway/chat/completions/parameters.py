@@ -86,8 +86,7 @@ FIELDS = {
 }
 
 
-def token_ids(bias: dict[str, float]) -> dict[str, float]:
-    """A bias by the ids of tokens, as one writes them. Raises ValueError."""
+def _token_ids(bias: dict[str, float]) -> dict[str, float]:
     for token in bias:
         if not (token.isascii() and token.isdecimal() and int(token[:11]) < INT32):
             raise ValueError(f"expected token ids as names, got {shown(token)}")
@@ -150,22 +149,54 @@ class ChatTool(WireModel):
     function: FunctionWire
 
 
-class Parameters(SamplingFields):
-    """The fields that are read, by their names on the wire. messages: checked by `messages.py`."""
+class CompletionFields(SamplingFields):
+    """What is read of chats and of plain texts, by the names on the wire."""
 
     model: Text | None = None
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
     min_tokens: Annotated[int, Field(ge=0, lt=INT32)] | None = None
-    logit_bias: Annotated[dict[Text, LogitBias], AfterValidator(token_ids)] | None = None
-    logprobs: bool | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    logit_bias: Annotated[dict[Text, LogitBias], AfterValidator(_token_ids)] | None = None
     stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
     ignore_eos: bool | None = None
     cache_salt: Annotated[Text, Field(max_length=MAX_SALT)] | None = None
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with the counts."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    def settings_with(self, **more: Any) -> AnswerSettings:
+        """Of the first choice, in the engine's words, but for the model. more: what is not of
+        both."""
+        return answer_settings(
+            self,
+            "",
+            secrets.randbits(63),
+            min_tokens=self.min_tokens or 0,
+            logit_bias=dict(self.logit_bias or {}),
+            stop_tokens=sorted(set(self.stop_token_ids or [])),
+            ignore_end=bool(self.ignore_eos),
+            cache_salt=self.cache_salt or "",
+            **more,
+        )
+
+    def check(self, most: int | None) -> None:
+        """most: tokens of an answer. Raises ApiError where fields do not go together."""
+        if self.stream_options is not None and not self.stream:
+            raise wrong("stream_options", "stream true with it", shown(self.stream))
+        if most is not None and (self.min_tokens or 0) > most:
+            raise wrong("min_tokens", f"at most the {most} tokens allowed", str(self.min_tokens))
+
+
+class Parameters(CompletionFields):
+    """The fields that are read, by their names on the wire. messages: checked by `messages.py`."""
+
+    max_completion_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     continue_final_message: bool | None = None
     structured_outputs: Annotated[StructuredOutputs, AfterValidator(_one_form)] | None = None
     tools: list[ChatTool] | None = None
@@ -194,24 +225,11 @@ class Parameters(SamplingFields):
         """In the engine's words."""
         return [tool.function.tool() for tool in self.tools or ()]
 
-    @property
-    def include_usage(self) -> bool:
-        """Whether a stream ends with the counts."""
-        return self.stream_options is not None and bool(self.stream_options.include_usage)
-
     def settings(self) -> AnswerSettings:
         """Of the first choice, in the engine's words, but for the model."""
         form = self.structured_outputs or StructuredOutputs(json=None)
-        settings = answer_settings(
-            self,
-            "",
-            secrets.randbits(63),
+        settings = self.settings_with(
             max_tokens=self.max_completion_tokens or self.max_tokens,
-            min_tokens=self.min_tokens or 0,
-            logit_bias=dict(self.logit_bias or {}),
-            stop_tokens=sorted(set(self.stop_token_ids or [])),
-            ignore_end=bool(self.ignore_eos),
-            cache_salt=self.cache_salt or "",
             continues=bool(self.continue_final_message),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             parallel_calls=self.parallel_tool_calls is not False and not self.tool_choice.is_once,
@@ -235,17 +253,13 @@ def parse_parameters(body: Mapping[str, Any]) -> Parameters:
         raise invalid(error) from None
     if checked.top_logprobs is not None and not checked.logprobs:
         raise wrong("top_logprobs", "logprobs true with it", shown(checked.logprobs))
-    if checked.stream_options is not None and not checked.stream:
-        raise wrong("stream_options", "stream true with it", shown(checked.stream))
     if checked.continue_final_message and body.get("add_generation_prompt"):
         expected = "add_generation_prompt false with it: no other message begins"
         raise wrong("continue_final_message", expected, "true")
     format = checked.response_format
     if checked.structured_outputs is not None and format is not None and format.type != "text":
         raise wrong("structured_outputs", "no response_format with it", shown(format.type))
-    most = checked.max_completion_tokens or checked.max_tokens
-    if most is not None and (checked.min_tokens or 0) > most:
-        raise wrong("min_tokens", f"at most the {most} tokens allowed", str(checked.min_tokens))
+    checked.check(checked.max_completion_tokens or checked.max_tokens)
     for name, check in (("tools", few_tools), ("tool_choice", checked.tool_choice.check)):
         try:
             check(checked.given_tools)

@@ -6,13 +6,12 @@ What cannot be used is an `ApiError` (400) that names the field.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from lookhear.engine.messages import (
     AnswerCompleted,
@@ -25,20 +24,13 @@ from lookhear.engine.messages import (
     TextPart,
 )
 from lookhear.gateway.chat.answers import ChoiceEvent
-from lookhear.gateway.chat.completions.parameters import (
-    MAX_CHOICES,
-    MAX_SALT,
-    LogitBias,
-    StreamOptions,
-    token_ids,
-)
+from lookhear.gateway.chat.completions.parameters import CompletionFields
 from lookhear.gateway.chat.completions.rendering import heading, usage
 from lookhear.gateway.chat.dialect import Asked, Json, frame
 from lookhear.gateway.chat.lines import Line
 from lookhear.gateway.chat.logprobs import NEVER
 from lookhear.gateway.chat.refusals import Absent, check_absent, invalid, unicode, wrong_type
-from lookhear.gateway.checks.answers import INT32, SamplingFields, answer_settings
-from lookhear.gateway.checks.checks import Text, shown
+from lookhear.gateway.checks.checks import shown
 from lookhear.gateway.checks.unread import MOST, unread
 from lookhear.gateway.http.errors import ApiError, error_body, wrong
 
@@ -65,37 +57,16 @@ FIELDS = {
 }
 
 
-class TextParameters(SamplingFields):
+class TextParameters(CompletionFields):
     """The fields that are read, by their names on the wire, but for the prompt."""
 
-    model: Text | None = None
-    n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    max_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
-    min_tokens: Annotated[int, Field(ge=0, lt=INT32)] | None = None
-    logit_bias: Annotated[dict[Text, LogitBias], AfterValidator(token_ids)] | None = None
     logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     echo: bool | None = None
-    stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
-    ignore_eos: bool | None = None
-    cache_salt: Annotated[Text, Field(max_length=MAX_SALT)] | None = None
 
     def settings(self) -> AnswerSettings:
         """Of the first choice, in the engine's words, but for the model."""
-        return answer_settings(
-            self,
-            "",
-            secrets.randbits(63),
-            max_tokens=self.max_tokens or USUAL_LENGTH,
-            min_tokens=self.min_tokens or 0,
-            logit_bias=dict(self.logit_bias or {}),
-            stop_tokens=sorted(set(self.stop_token_ids or [])),
-            ignore_end=bool(self.ignore_eos),
-            cache_salt=self.cache_salt or "",
-            logprobs=self.logprobs,
-            is_plain=True,
-        )
+        most = self.max_tokens or USUAL_LENGTH
+        return self.settings_with(max_tokens=most, logprobs=self.logprobs, is_plain=True)
 
 
 def parse_text_parameters(body: Mapping[str, Any]) -> TextParameters:
@@ -105,15 +76,11 @@ def parse_text_parameters(body: Mapping[str, Any]) -> TextParameters:
         checked = TextParameters.model_validate(body)
     except ValidationError as error:
         raise invalid(error) from None
-    if checked.stream_options is not None and not checked.stream:
-        raise wrong("stream_options", "stream true with it", shown(checked.stream))
     each, best_of = checked.n or 1, body.get("best_of")
     if best_of not in (None, each):
         expected = f"{each}, as many as are wanted: each choice is written once"
         raise wrong("best_of", expected, shown(best_of), code="unsupported_parameter")
-    most = checked.max_tokens or USUAL_LENGTH
-    if (checked.min_tokens or 0) > most:
-        raise wrong("min_tokens", f"at most the {most} tokens allowed", str(checked.min_tokens))
+    checked.check(checked.max_tokens or USUAL_LENGTH)
     if checked.echo and checked.logprobs is not None:
         expected = "false with logprobs, which are of what is written only"
         raise wrong("echo", expected, "true", code="unsupported_parameter")
@@ -157,7 +124,6 @@ class TextCompletions:
             expected = f"at most {MAX_TEXTS} choices, of all prompts together"
             raise wrong("n", expected, f"{each} of {len(lines)} prompts")
         texts = [part.text for line in lines for part in line.parts if isinstance(part, TextPart)]
-        options = asked.stream_options
         found = unread(body, TextParameters, harmless=HARMLESS)
 
         def reply(card: ModelCard) -> TextReply:
@@ -166,7 +132,7 @@ class TextCompletions:
                 {**head, "object": "text_completion"},
                 each,
                 texts if asked.echo else [""] * len(texts),
-                include_usage=options is not None and bool(options.include_usage),
+                include_usage=asked.include_usage,
             )
 
         return Asked(
