@@ -202,13 +202,15 @@ def _watched(
 
 
 def _bytes_in(folder: Path) -> int:
+    """Of all files below it, while another process moves and removes them."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            stat = path.stat()
+    for parent, _, names in os.walk(folder):  # a folder that is gone by now is passed over
+        for name in names:
+            try:
+                stat = os.lstat(os.path.join(parent, name))
+            except OSError:
+                continue
             total += stat.st_size if S_ISREG(stat.st_mode) else 0
-        except OSError:  # moved away in between
-            continue
     return total
 
 

