@@ -10,7 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.sampling.expected import ExpectedWords
+from lookhear.engine.speech.text.agreement import is_punctuation
+from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+
+OTHER_COMMAS = UNSPACED_LANGUAGES | {"am", "ar", "fa", "hy", "ps", "sd", "ur", "yi"}
 
 
 class WhisperPrompter:
@@ -31,6 +35,7 @@ class WhisperPrompter:
         self.decode_bytes, self.token_bytes = tokenizer.decode_bytes, tokenizer.token_bytes
         self.detects_language = tokenizer.is_multilingual
         self.languages = sorted(tokenizer.languages)
+        self._comma = tuple(tokenizer.encode(","))
         self.max_prompt = max_prompt
         self.max_carried = max_carried
 
@@ -70,6 +75,12 @@ class WhisperPrompter:
         """Seconds that a timestamp token stands for; None for any other token."""
         first = self._tokenizer.timestamp_begin
         return None if token < first else self._tokenizer.timestamp_seconds(token)
+
+    def comma(self, tokens: Sequence[int], language: str | None) -> tuple[int, ...]:
+        """What stands behind a text that is no sentence and has no sign at its end. language: ISO
+        code; nothing, where a comma is another sign."""
+        is_open = bool(tokens) and not is_punctuation(self.token_bytes(tokens[-1]))
+        return self._comma if is_open and language not in OTHER_COMMAS else ()
 
     def prompt(
         self, text: str, earlier: Sequence[int], task: str, *, timestamps: bool

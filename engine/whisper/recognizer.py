@@ -20,6 +20,7 @@ from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.request import Settled, WhisperRequest
 
 STAMPS = 16  # timestamps that an answer has room for
+PAUSE = SAMPLE_RATE // 10  # less silence than this behind a segment is where it was cut
 NEAR = SAMPLE_RATE // 2  # speech so close to the end of the audio is not waited for
 
 
@@ -174,7 +175,8 @@ class WhisperRecognizer:
 
     def _prefix(self, stretch: Stretch) -> tuple[int, ...]:
         """Forced tokens: earlier text and its times, then the committed. What goes on in the midst
-        of a sentence has no times in front: it would be written as another one."""
+        of a sentence has no times in front: it would be written as another one. Behind a pause
+        there is a comma: where no signs are the model leaves them out from then on."""
         if not stretch.before.segments:
             return stretch.committed
         stamp = self._prompter.timestamp
@@ -187,6 +189,8 @@ class WhisperRecognizer:
             is_apart = is_sentence(held.tokens, self.decode_bytes)
             if is_apart:
                 tokens.append(stamp((at + held.end) / SAMPLE_RATE))
+            elif len(held.samples) - held.end >= PAUSE:
+                tokens.extend(self._prompter.comma(held.tokens, held.language))
             at += len(held.samples)
         if is_apart:
             tokens.append(stamp((at + stretch.voiced_from) / SAMPLE_RATE))

@@ -63,6 +63,9 @@ class SpeltTokens:
     def timestamp_seconds(self, token: int) -> float | None:
         return None if token < FIRST_STAMP else 0.02 * (token - FIRST_STAMP)
 
+    def comma(self, tokens: Sequence[int], language: str | None) -> tuple[int, ...]:
+        return ()  # a script has no signs but those of its words
+
     def prompt(
         self, text: str, earlier: Sequence[int], task: str, *, timestamps: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:

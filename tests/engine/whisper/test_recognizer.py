@@ -1,8 +1,10 @@
-"""What a tick's request guesses of its language, and whether its text is thought over."""
+"""What a tick's request guesses of its language, what stands in front of it, and whether its text
+is thought over."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,14 +12,18 @@ import pytest
 from lookhear.engine.core.request import Priority
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.sampling.alternatives import Doubts
+from lookhear.engine.speech.earlier import Earlier, EarlierSegment
 from lookhear.engine.speech.recognizer import Stretch
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
+from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
 from tests.engine.speech.scripted import SpeltTokens
 
 DE, EN = 1000, 1001
+DEMO = Path(__file__).parents[3] / "tools/demo/lookhear_demo/whisper"
 WINDOW = WindowRule(SAMPLE_RATE, SAMPLE_RATE, 30 * SAMPLE_RATE, 0)
 
 
@@ -82,3 +88,48 @@ def test_what_is_thought_over(
     )
     assert recognizer.request(stretch).doubts == (doubts if thinks else None)
     assert recognizer.request(stretch._replace(asks_language=True)).doubts is None
+
+
+def behind(text: str, silence: float, language: str | None) -> str:
+    """What is forced of a turn behind one that said so, with so many seconds of silence after it.
+    Times are dots in brackets."""
+    tokenizer = WhisperTokenizer.from_folder(DEMO)
+    prompter = WhisperPrompter(tokenizer)
+    settings = TranscriptionSettings(model="m")
+    recognizer = WhisperRecognizer(prompter, WINDOW, settings)
+    spoken = np.zeros(round((1 + silence) * SAMPLE_RATE), np.float32)
+    said = tuple(tokenizer.encode(text))
+    held = EarlierSegment(spoken, 0, SAMPLE_RATE, said, language, "transcribe")
+    samples = np.zeros(SAMPLE_RATE, np.float32)
+    request = recognizer.request(
+        Stretch("s/t", Priority.LIVE, 0, samples, language, before=Earlier(segments=(held,)))
+    )
+    return "".join(
+        "[.]" if prompter.timestamp_seconds(token) is not None else tokenizer.decode([token])
+        for token in request.prefix
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "silence", "language", "forced"),
+    [
+        (" And so my fellow", 0.5, "en", "[.] And so my fellow,"),
+        (" And so my fellow,", 0.5, "en", "[.] And so my fellow,"),
+        (" And so my fellow", 0.02, "en", "[.] And so my fellow"),  # cut, maybe within a word
+        (" And so my fellow.", 0.5, "en", "[.] And so my fellow.[.][.]"),
+        (" And so my fellow", 0.5, None, "[.] And so my fellow,"),
+    ],
+)
+def test_behind_a_pause_in_a_sentence_stands_a_comma(
+    text: str, silence: float, language: str | None, forced: str
+) -> None:
+    assert behind(text, silence, language) == forced
+
+
+def test_where_a_comma_is_another_sign_none_is_put() -> None:
+    tokenizer = WhisperTokenizer.from_folder(DEMO)
+    prompter, said = WhisperPrompter(tokenizer), tokenizer.encode(" one")
+    assert prompter.comma(said, "es") == tuple(tokenizer.encode(","))
+    assert (
+        prompter.comma(said, "ja") == prompter.comma(said, "ar") == prompter.comma([], "es") == ()
+    )
