@@ -100,6 +100,7 @@ class ChatAnswer(Streamer):
             is_to_end=self._message.settings.max_tokens != self._sampling.max_tokens,
             salt=self._message.settings.cache_salt.encode(),
             adapter=self._adapter,
+            scored=self._message.settings.prompt_logprobs,
         )
 
     def follow(self, sequence: PagedSequence) -> list[Event]:
@@ -129,7 +130,22 @@ class ChatAnswer(Streamer):
             video=prompt.placeholders["video"],
             audio=prompt.placeholders["audio"],
         )
-        return AnswerStarted(self._message.session, self._message.answer, self._usage)
+        tokens = self._scored(sequence)
+        return AnswerStarted(self._message.session, self._message.answer, self._usage, tokens)
+
+    def _scored(self, sequence: PagedSequence) -> list[ChosenToken] | None:
+        """The prompt's tokens, if that is wanted; the first stands behind nothing."""
+        most = self._message.settings.prompt_logprobs
+        if most is None:
+            return None
+        first, *others = self.prompt.tokens
+        return [
+            self._chosen(first, 0.0, []),
+            *(
+                self._chosen(token, score.logprob, score.top[:most])
+                for token, score in zip(others, sequence.scores, strict=True)
+            ),
+        ]
 
     def _tell(
         self, token: int, logprob: float, top: list[tuple[int, float]], events: list[Event]

@@ -213,6 +213,9 @@ class ChatDesk:
                 raise RequestError(
                     "invalid_value", f"messages[{i}].role: expected {known}; got {message.role!r}"
                 )
+            if (worst := max(message.tokens, default=0)) >= self._vocab:
+                expected = f"messages: expected token ids below {self._vocab}, got {worst}"
+                raise RequestError("invalid_value", expected)
             for k, part in enumerate(message.parts):
                 if (why := self._prompter.refusal(part, self._name)) is not None:
                     raise PartError("invalid_model", why, (i, k))

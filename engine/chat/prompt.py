@@ -30,6 +30,7 @@ from lookhear.engine.chat.recordings import AUDIO_PAD, RecordingStore
 from lookhear.engine.chat.template import (
     KINDS,
     ChatTemplate,
+    GivenTokens,
     Piece,
     TemplateText,
     UserEmbeddings,
@@ -249,6 +250,8 @@ class ChatPrompter:
 
     def _plain(self, messages: Sequence[ChatMessage]) -> list[Piece]:
         """Of who writes all of the prompt, and may want any token but those of media."""
+        if given := [token for message in messages for token in message.tokens]:
+            return [GivenTokens(tuple(given))]
         parts = [part for message in messages for part in message.parts]
         text = "".join(part.text for part in parts if isinstance(part, TextPart))
         pads, cut = set(self._pads.values()), self._specials.split(text)
@@ -326,6 +329,8 @@ class ChatPrompter:
         while i < len(runs):
             if isinstance(run := runs[i], UserEmbeddings):
                 yield Gap(given[run.name])
+            elif isinstance(run, GivenTokens):
+                yield list(run.ids)
             elif not spellings[i]:
                 yield self.tokenizer.encode(run.text)
             elif spellings[i : i + 3] == [VISION_START, VIDEO_PAD, VISION_END] and (
@@ -351,7 +356,7 @@ class ChatPrompter:
         """Special tokens as frames of one each, and between them texts as long as they can be."""
         runs: list[Piece] = []
         for piece in pieces:
-            if isinstance(piece, UserEmbeddings):
+            if isinstance(piece, UserEmbeddings | GivenTokens):
                 runs.append(piece)
                 continue
             cut = (

@@ -99,7 +99,14 @@ class UserEmbeddings:
     name: str
 
 
-Piece = TemplateText | UserText | UserEmbeddings
+@dataclass(frozen=True, slots=True)
+class GivenTokens:
+    """Tokens that somebody made of a text."""
+
+    ids: tuple[int, ...]
+
+
+Piece = TemplateText | UserText | UserEmbeddings | GivenTokens
 
 
 class _Arguments(dict[str, Any]):
@@ -271,7 +278,7 @@ class ChatTemplate:
                 pieces.append(TemplateText(piece))
             elif int(piece) < len(written.texts):
                 pieces.append(written.piece(int(piece)))
-        return [piece for piece in pieces if isinstance(piece, UserEmbeddings) or piece.text]
+        return [p for p in pieces if not isinstance(p, TemplateText | UserText) or p.text]
 
     def begun(self, messages: Sequence[ChatMessage], **options: Any) -> list[Piece]:
         """As `render`, up to the end of the last message's text: an answer that has begun."""

@@ -236,6 +236,11 @@ class Readback:
         numbers: list[float] = self._arrived().tolist()
         return numbers
 
+    def rows(self) -> list[list[float]]:
+        """`read`, of [n, m]."""
+        rows: list[list[float]] = self._arrived().tolist()
+        return rows
+
     def array(self) -> NDArray[np.float32]:
         """`read`, for many float32 numbers in their shape."""
         numbers: NDArray[np.float32] = self._arrived().numpy()

@@ -90,13 +90,15 @@ class ToolCall:
 class ChatMessage:
     """role: "system", "user", "assistant" or "tool". Media only from users. calls: of an
     assistant, behind its text. call: the id of the one whose output a tool's message is. thinking:
-    in front of an assistant's text; most templates keep that of the newest answers alone."""
+    in front of an assistant's text; most templates keep that of the newest answers alone. tokens:
+    ids of all of a prompt that `is_plain`, instead of parts."""
 
     role: str
     parts: list[Part]
     calls: list[ToolCall] = field(default_factory=list)
     call: str | None = None
     thinking: str = ""
+    tokens: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ class AnswerSettings:
     do, where they are enough for an answer without a max_tokens. is_plain: the text of the messages
     is the prompt, special tokens in it are such, and all that is written is the answer. continues:
     the last message is one of the assistant, and the answer is what comes behind its text.
+    prompt_logprobs: alternatives wanted per token of the prompt, whose log probabilities are told
+    with its start; None: nothing of the kind. Then all of the prompt is read, whatever is cached.
     """
 
     model: str
@@ -145,6 +149,7 @@ class AnswerSettings:
     may_shrink: bool = False
     is_plain: bool = False
     continues: bool = False
+    prompt_logprobs: int | None = None
 
 
 # --- gateway -> engine ---------------------------------------------------------------------------
@@ -250,7 +255,8 @@ class AnswerUsage:
 
 @dataclass(frozen=True, slots=True)
 class ChosenToken:
-    """A token of an answer. top: the likeliest ones in its place, best first, as many as asked."""
+    """A token of an answer, or of a prompt. top: the likeliest ones in its place, best first, as
+    many as asked."""
 
     token: str
     logprob: float
@@ -260,11 +266,13 @@ class ChosenToken:
 
 @dataclass(frozen=True, slots=True)
 class AnswerStarted:
-    """The prompt is read and the first token chosen. usage: of the prompt."""
+    """The prompt is read and the first token chosen. usage: of the prompt. tokens: of the prompt,
+    if their log probabilities are wanted; the first, behind nothing, is as good as certain."""
 
     session: str
     answer: str
     usage: AnswerUsage
+    tokens: list[ChosenToken] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from torch import Tensor
 from lookhear.engine.device.staging import Readback, to_device
 from lookhear.engine.paged.expecting import ExpectingSequence
 from lookhear.engine.paged.request import PagedSequence
+from lookhear.engine.paged.scores import Scores
 from lookhear.engine.sampling.sampler import PLAIN, Choice, SamplingRow
 from lookhear.engine.sampling.telling import Telling, with_forced
 
@@ -19,13 +20,14 @@ from lookhear.engine.sampling.telling import Telling, with_forced
 class Share(NamedTuple):
     """One request's part of a launched pass. wanted: logits of it. is_prompt: whether the prompt
     was being read. written: tokens, guesses apart, that are in the cache when the pass is done.
-    pooled: hidden states of it."""
+    pooled: hidden states of it. scored: tokens of its prompt."""
 
     sequence: PagedSequence
     wanted: int
     is_prompt: bool
     written: int
     pooled: int
+    scored: int
 
     @property
     def is_told(self) -> bool:
@@ -36,11 +38,13 @@ class Share(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class PagedPass:
     """One launched decoder pass, and what was chosen behind it. pooled: hidden states that are
-    wanted, on their way to the host. told: of the shares of which words are expected."""
+    wanted, on their way to the host. scores: of tokens of prompts. told: of the shares of which
+    words are expected."""
 
     shares: list[Share]
     choice: Choice
     pooled: Readback | None
+    scores: Scores | None
     told: Telling | None
 
 

@@ -24,6 +24,7 @@ from lookhear.engine.device.graphs import Fields, Shape, row_buckets
 from lookhear.engine.paged.cache import PagedBatch, PagedCache
 from lookhear.engine.paged.decoder import Added, PagedDecoder, Work
 from lookhear.engine.paged.rows import Gathered, Indices, Rows
+from lookhear.engine.paged.scores import Scores
 from lookhear.kernels import greedy
 
 Media = Mapping[str, list[Tensor]]  # request -> embeddings of its media
@@ -40,11 +41,13 @@ PREFILL_BUCKETS = (16, 32, 64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 class PagedLogits(NamedTuple):
     """values: [n, vocab] float32, of the positions that want a successor. greedy: their best tokens
     and those log probabilities, [n] each, where they were computed on the way. pooled: [m, width]
-    float32, see `Qwen3Model.pooled`, of the positions of which that is wanted; None: of none."""
+    float32, see `Qwen3Model.pooled`, of the positions of which that is wanted; None: of none.
+    scores: of the prompts' tokens whose probability is wanted; None: there are none."""
 
     values: Tensor
     greedy: tuple[Tensor, Tensor] | None = None
     pooled: Tensor | None = None
+    scores: Scores | None = None
 
 
 class PagedPasses:
@@ -109,11 +112,13 @@ class PagedPasses:
         wanted: Sequence[int],
         media: Media,
         pooled: Sequence[int] = (),
+        scored: Sequence[int] = (),
     ) -> PagedLogits:
         """One pass over all the work. wanted: of each sequence's tokens, how many of the last want
         a successor. The logits are those of all of these, in the work's order; they lie in memory
         that the next pass may write. pooled: of how many of the last the hidden states are wanted;
-        (): of none."""
+        (): of none. scored: of the tokens behind how many of the first it is wanted how probable
+        they are; (): of none."""
         pieces = _pieces(work, media)
         is_decode = not pieces and all(
             count == number == 1 for (_, count), number in zip(work, wanted, strict=True)
@@ -135,6 +140,10 @@ class PagedPasses:
             integers["endings"] = lasts[has_any]
         if is_pooled := any(pooled):
             integers["pooled"] = _last([count for _, count in work], pooled)
+        most = None
+        if any(scored):
+            integers |= _scored(work, scored)
+            most = max(s.request.scored or 0 for s, _ in work)
         changes = None if shape is None else self._rows.changes()
         if changes is not None:
             integers["changed"], integers["changes"] = changes
@@ -144,7 +153,7 @@ class PagedPasses:
             self._tables.index_copy_(0, fields["changed"], fields["changes"])
         size = len(fields["tokens"])
         with self._adapting(slots, [count for _, count in work], size):
-            return self._computed(kind, shape, fields, pieces, len(work), is_pooled=is_pooled)
+            return self._computed(kind, shape, fields, pieces, len(work), most, is_pooled=is_pooled)
 
     def _slots(self, work: Sequence[Work]) -> list[int | None]:
         """Of the adapters of requests, [] if none has one."""
@@ -167,9 +176,11 @@ class PagedPasses:
         fields: Fields,
         pieces: Sequence[Piece],
         count: int,
+        most: int | None,
         *,
         is_pooled: bool,
     ) -> PagedLogits:
+        """most: of the likeliest tokens in the place of a prompt's; None: none is scored."""
         if kind == "decode":
             return self._decoded(fields, shape, count)
         if shape is not None and pieces:  # to where the graph of that shape reads them
@@ -177,7 +188,13 @@ class PagedPasses:
             self._media_rows.index_copy_(0, fields["places"], embeddings)
         hidden = self.graphs.run(kind, shape, lambda: self._eager(fields, pieces))
         found = self._decoder.pooled(hidden[fields["pooled"]]) if is_pooled else None
-        return PagedLogits(self._decoder.logits(hidden[fields["wanted"]]), pooled=found)
+        scores: Scores | None = None
+        if most is not None:
+            states = hidden[fields["scored"]]
+            scores = Scores(self._decoder.logits, states, fields["successors"], most)
+        return PagedLogits(
+            self._decoder.logits(hidden[fields["wanted"]]), pooled=found, scores=scores
+        )
 
     def keep(self, tokens: Tensor) -> None:
         """The tokens chosen for the last pass's logits, [n]: rows may be fed them unread."""
@@ -303,6 +320,22 @@ def _last(counts: Sequence[int], wanted: Sequence[int]) -> Indices:
     """Of runs of so many tokens, one behind another, the places of the last wanted[i] of each."""
     behind, total = np.cumsum(counts), np.cumsum(wanted)
     return np.repeat(behind - total, wanted) + np.arange(total[-1])
+
+
+def _scored(work: Sequence[Work], scored: Sequence[int]) -> dict[str, Indices]:
+    """The first scored[i] of each run of tokens, and what stands behind each of them."""
+    places: list[int] = []
+    successors: list[int] = []
+    first = 0
+    for (sequence, count), number in zip(work, scored, strict=True):
+        behind = sequence.fed + 1
+        places += range(first, first + number)
+        successors += sequence.request.tokens[behind : behind + number]
+        first += count
+    return {
+        "scored": np.array(places, np.int64),
+        "successors": np.array(successors, np.int64),
+    }
 
 
 def _whose(gathered: Gathered) -> dict[str, Indices]:

@@ -24,7 +24,6 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +43,9 @@ from lookhear.engine.core.request import (
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.digests import DIGEST_BYTES, MediaSpan, block_digests
 from lookhear.engine.paged.mrope import Grid, PromptPositions
+from lookhear.engine.paged.scores import Scored
 from lookhear.engine.paged.sound import Sound, new_digest
+from lookhear.engine.paged.wanted import PooledResult, PooledTokens
 from lookhear.engine.sampling.expected import ExpectedWords
 from lookhear.engine.sampling.matching import Grammar, Matcher
 from lookhear.engine.sampling.params import GREEDY, SamplingParams
@@ -102,14 +103,6 @@ class Medium(NamedTuple):
         return MediaSpan(name, start, self.num_tokens)
 
 
-class PooledTokens(Enum):
-    """Of which of a prompt's tokens the last hidden states are wanted, instead of an answer."""
-
-    NONE = 0  # an answer is
-    LAST = 1
-    ALL = 2  # then nothing of the prompt is taken from the cache: that has keys and values only
-
-
 class Expectation(NamedTuple):
     """Words that an answer is expected to hold. before: its text in front of the answer, which the
     prompt ends with. header_end: the token behind which the text of the answer begins; None: it
@@ -130,8 +123,10 @@ class PagedRequest(NamedTuple):
     it too, besides those of sampling. grammar: what the answer keeps to; only some
     take a draft of its beginning. is_to_end: it is ended before max_new_tokens are used up, where
     its grammar can. pooled: what is wanted if it is no answer; max_new_tokens are 0 then.
-    adapter: what changes the model for it; None: nothing does. expectation: words that are heard
-    more readily; of such a request no block is shared that trials of its answer may write to.
+    scored: so many of the likeliest tokens are wanted in the place of each of the prompt's, and how
+    probable that one is; None: nothing of the kind. adapter: what changes the model for it; None:
+    nothing does. expectation: words that are heard more readily; of such a request no block is
+    shared that trials of its answer may write to.
     """
 
     key: str
@@ -148,6 +143,7 @@ class PagedRequest(NamedTuple):
     grammar: Grammar | None = None
     is_to_end: bool = False
     pooled: PooledTokens = PooledTokens.NONE
+    scored: int | None = None
     adapter: Adapter | None = None
     expectation: Expectation | None = None
 
@@ -164,18 +160,14 @@ class PagedRequest(NamedTuple):
         return lasting if self.expectation is None else min(lasting, len(self.tokens) - 1)
 
     @property
+    def reads_all(self) -> bool:
+        """Whether all its tokens are read: what is cached of others tells nothing of them."""
+        return self.pooled is PooledTokens.ALL or self.scored is not None
+
+    @property
     def reserved_tokens(self) -> int:
         """Places in the cache that it needs at most."""
         return len(self.tokens) + self.max_new_tokens
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PooledResult(Result):
-    """hidden: [1 or prompt tokens, width] float32, what the model makes of them. num_cached: prompt
-    tokens that were found in the cache."""
-
-    hidden: NDArray[np.float32]
-    num_cached: int
 
 
 # What most running requests ask for in most steps.
@@ -189,7 +181,8 @@ class PagedSequence(RequestProgress[PagedRequest]):
     num_named: leading blocks that the pool knows by digest. num_cached: prompt tokens that were
     found in the cache instead of being read. positions: None where they are the places. is_drafted:
     whether its next tokens are guessed: then no step is launched before the last one was read.
-    num_guessed: tokens of guesses that were verified."""
+    num_guessed: tokens of guesses that were verified. scores: of the prompt's tokens, but for the
+    first, behind which nothing stands."""
 
     end_tokens: frozenset[int]
     row: int
@@ -200,6 +193,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
     is_waiting: bool = False
     is_drafted: bool = False
     num_guessed: int = 0
+    scores: list[Scored] = field(default_factory=list)
     _guess: tuple[int, ...] = field(init=False, default=())
     is_plain: bool = field(init=False)  # whether its tokens are just the best ones
     lasting: float = field(init=False)  # see `PagedRequest.lasting_tokens`
@@ -301,6 +295,12 @@ class PagedSequence(RequestProgress[PagedRequest]):
                 return int(self.fed + count == len(self.context))
             case PooledTokens.ALL:
                 return count
+
+    def num_scored(self, count: int) -> int:
+        """Behind how many of the first of count queries stands a token whose score is wanted."""
+        if self.request.scored is None:
+            return 0
+        return max(0, min(count, len(self.request.tokens) - 1 - self.fed))
 
     def launch(self, count: int) -> None:
         """A step that feeds count tokens is on its way."""

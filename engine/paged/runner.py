@@ -31,8 +31,9 @@ from lookhear.engine.paged.drafter import Drafter
 from lookhear.engine.paged.expecting import ExpectingSequence
 from lookhear.engine.paged.media import MediaEmbeddings, MediaEncoder, PagedModel
 from lookhear.engine.paged.passes import PagedPasses
-from lookhear.engine.paged.request import PagedRequest, PagedSequence, PooledTokens
+from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.paged.rows import Rows
+from lookhear.engine.paged.wanted import PooledTokens
 from lookhear.engine.paged.warm_up import paged_requests, warm_up_mask
 from lookhear.engine.sampling.sampler import Sampler, SamplingRow
 
@@ -138,8 +139,8 @@ class PagedRunner:
         if (token := max(request.tokens)) >= self._decoder.dims.vocab:
             known = f"expected tokens that the model has, below {self._decoder.dims.vocab}"
             raise RequestError("invalid_value", f"prompt: {known}; its tokenizer makes {token}")
-        digests, reads_all = self._digests_of(request), request.pooled is PooledTokens.ALL
-        found = [] if reads_all else self._pool.match(digests, len(request.tokens))
+        digests = self._digests_of(request)
+        found = [] if request.reads_all else self._pool.match(digests, len(request.tokens))
         fresh = self._pool.allocate(-(-size // BLOCK_TOKENS) - len(found))
         if fresh is None:
             self._pool.release(found)
@@ -158,7 +159,7 @@ class PagedRunner:
             num_cached=cached,
         )
         self.rows.write(row, sequence.blocks)
-        if not reads_all:
+        if not request.reads_all:
             self._await_or_claim(sequence)
         if self.drafter is not None:
             self.drafter.begin(sequence)
@@ -256,24 +257,25 @@ class PagedRunner:
     def _forward(self, work: Sequence[tuple[PagedSequence, int]]) -> PagedPass:
         wanted = [sequence.num_logits(count) for sequence, count in work]
         pooled = [sequence.num_pooled(count) for sequence, count in work]
-        logits = self.passes.run(work, wanted, self._media.held, pooled)
+        scored = [sequence.num_scored(count) for sequence, count in work]
+        logits = self.passes.run(work, wanted, self._media.held, pooled, scored)
         rows: list[SamplingRow] = []
         for (sequence, count), number in zip(work, wanted, strict=True):
             rows += sampling_rows(sequence, count, number)
         choice = self._sampler.launch(logits.values, rows, logits.greedy)
         self.passes.keep(choice.tokens)
         shares = []
-        for (sequence, count), number, states in zip(work, wanted, pooled, strict=True):
+        for (sequence, count), number, *prompts in zip(work, wanted, pooled, scored, strict=True):
             known = min(count, sequence.num_known)
             is_prompt = sequence.phase is Phase.PREFILL
             if is_prompt:
                 self.num_read += known
-            shares.append(Share(sequence, number, is_prompt, sequence.fed + known, states))
+            shares.append(Share(sequence, number, is_prompt, sequence.fed + known, *prompts))
         told = telling(shares, logits.values, choice.tokens)
         for sequence, count in work:
             sequence.launch(count)
         found = None if logits.pooled is None else Readback(logits.pooled)
-        return PagedPass(shares, choice, found, told)
+        return PagedPass(shares, choice, found, logits.scores, told)
 
     @torch.inference_mode()
     def _finish(
@@ -292,6 +294,7 @@ class PagedRunner:
             bad = set(sampled.bad)
             hidden = None if done.pooled is None else done.pooled.array()
             told = iter(() if done.told is None else done.told.read())
+            scores = iter(() if done.scores is None else done.scores.read())
             at = behind = 0
             for share in done.shares:
                 part = slice(at, at + share.wanted)
@@ -299,12 +302,14 @@ class PagedRunner:
                 states = slice(behind, behind + share.pooled)
                 behind += share.pooled
                 mine = list(islice(told, share.wanted)) if share.is_told else []
+                scored = list(islice(scores, share.scored))
                 sequence = share.sequence
                 if sequence.phase is Phase.DONE:
                     continue  # it ended while this step was on its way
                 if bad and bad.intersection(range(part.start, part.stop)):
                     failures.append(Failure(sequence.key, "model_error", NOT_FINITE))
                     continue
+                sequence.scores += scored
                 if sequence.is_pooled:
                     own = np.zeros((0, 0), np.float32) if hidden is None else hidden[states]
                     if not np.isfinite(own).all():

@@ -8,7 +8,8 @@ from lookhear.engine.chat.prompt import ChatPrompt
 from lookhear.engine.core.adapting import Adapter
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import Event
-from lookhear.engine.paged.request import PagedRequest, PooledResult, PooledTokens
+from lookhear.engine.paged.request import PagedRequest
+from lookhear.engine.paged.wanted import PooledResult, PooledTokens
 
 
 class PooledPrompt:

@@ -29,7 +29,7 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One message; the rest as in ChatMessage. path: of the message in the request; paths: of its
+    """One message; the rest as in `ChatMessage`. path: of the message in the request; paths: of its
     parts, one each."""
 
     role: str
@@ -39,6 +39,7 @@ class Line:
     calls: list[ToolCall] = field(default_factory=list)
     call: str | None = None
     thinking: str = ""
+    tokens: list[int] = field(default_factory=list)
 
 
 def pointers(lines: Sequence[Line]) -> Iterator[Pointer]:

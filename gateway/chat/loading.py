@@ -94,7 +94,12 @@ async def load(lines: list[Line], gateway: Services, claim: Claim, card: ModelCa
 
     messages = [
         ChatMessage(
-            line.role, [loaded(part) for part in line.parts], line.calls, line.call, line.thinking
+            line.role,
+            [loaded(part) for part in line.parts],
+            line.calls,
+            line.call,
+            line.thinking,
+            line.tokens,
         )
         for line in lines
     ]

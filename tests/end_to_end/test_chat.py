@@ -72,6 +72,31 @@ async def test_choices_and_log_probabilities(http: httpx.AsyncClient) -> None:
     assert texts == [choice.message.content for choice in choices]
 
 
+async def test_it_is_told_how_probable_a_prompt_is(http: httpx.AsyncClient) -> None:
+    """Of tokens and of their text alike; a token that there is not is refused by name."""
+
+    async def texts(**fields: Any) -> httpx.Response:
+        return await http.post("/v1/completions", json={"model": "vl", "logprobs": 2, **fields})
+
+    asked: dict[str, Any] = {"prompt": [40, 41, 42], "max_tokens": 6, "ignore_eos": True}
+    written = (await texts(**asked)).json()["choices"][0]
+    both = (await texts(**asked, echo=True)).json()["choices"][0]
+    assert both["text"].endswith(written["text"])
+    told, text = both["logprobs"], both["text"].removesuffix(written["text"])
+    assert told["tokens"] == [*text, *written["logprobs"]["tokens"]]  # of a letter each
+    nothing, *probable = told["token_logprobs"]
+    assert nothing is None and len(probable) == 2 + 6 and max(probable) < 0
+    for value, top in zip(probable, told["top_logprobs"][1:], strict=True):
+        assert value in top.values() and len(top) >= 2
+    read = (await texts(prompt=text, max_tokens=0, echo=True)).json()
+    assert read["choices"][0]["text"] == text and read["usage"]["completion_tokens"] == 0
+    assert read["choices"][0]["logprobs"]["token_logprobs"][1:] == pytest.approx(probable[:2])
+    refused = await texts(prompt=[1, 999_999])
+    error = refused.json()["error"]
+    assert (refused.status_code, error["param"]) == (400, "prompt")
+    assert error["message"].startswith("prompt: expected token ids below ")
+
+
 @pytest.mark.parametrize(
     ("fields", "param", "code"),
     [

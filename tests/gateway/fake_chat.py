@@ -76,7 +76,7 @@ def reply(
 ) -> str:
     """What the fake answers: all media with their sizes, and the last text."""
     words: list[str] = []
-    text = "nothing"
+    text = _spelt([token for message in messages for token in message.tokens]) or "nothing"
     for part in (part for message in messages for part in message.parts):
         match part:
             case TextPart():
@@ -216,6 +216,7 @@ class FakeChat:
         """The prompt's usage, or why it cannot be read."""
         prompt = cached = image = video = audio = 0
         for m, message in enumerate(start.messages):
+            prompt += len(message.tokens)
             for p, part in enumerate(message.parts):
                 if isinstance(part, TextPart):
                     prompt += len(part.text.split())
@@ -257,8 +258,8 @@ class FakeChat:
         if failure is not None and failure[2] is not None:
             yield self._failed(start, *failure)
             return
-        yield AnswerStarted(start.session, start.answer, usage)
         settings = start.settings
+        yield AnswerStarted(start.session, start.answer, usage, _prompt(start))
         session = start.session
         held = {name: p for (owner, name), p in self.pictures.items() if owner == session}
         thought = words_of(THOUGHT) if settings.template.get("enable_thinking") else []
@@ -324,6 +325,20 @@ class FakeChat:
         else:
             self._soon(key)
         self.emit(key[0], event)
+
+
+def _spelt(tokens: list[int]) -> str:
+    return " ".join(f"<{token}>" for token in tokens)
+
+
+def _prompt(start: StartAnswer) -> list[ChosenToken] | None:
+    """Words are its tokens."""
+    most, [message] = start.settings.prompt_logprobs, start.messages[-1:]
+    if most is None:
+        return None
+    texts = [part.text for part in message.parts if isinstance(part, TextPart)]
+    first, *others = words_of("".join(texts) or _spelt(message.tokens))
+    return [ChosenToken(first, 0.0, list(first.encode()), []), *(chosen(o, most) for o in others)]
 
 
 def chosen(word: str, alternatives: int) -> ChosenToken:

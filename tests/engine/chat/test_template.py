@@ -14,7 +14,7 @@ from lookhear.engine.chat.template import (
     DEFAULT,
     ChatTemplate,
     Piece,
-    UserEmbeddings,
+    TemplateText,
     UserText,
 )
 from lookhear.engine.checkpoints.loader import CheckpointError
@@ -38,7 +38,7 @@ def template(source: str = DEFAULT) -> ChatTemplate:
 
 
 def joined(pieces: list[Piece]) -> str:
-    return "".join(p.text for p in pieces if not isinstance(p, UserEmbeddings))
+    return "".join(p.text for p in pieces if isinstance(p, TemplateText | UserText))
 
 
 @pytest.fixture(scope="module")

@@ -92,15 +92,20 @@ async def test_a_stream_makes_up_what_is_whole(
         ({"prompt": ["a", None]}, "prompt[1]"),
         ({"prompt": ["a"] * 33}, "prompt"),
         ({"prompt": ["a"] * 5, "n": 7}, "n"),
-        ({"prompt": [1, 2]}, "prompt"),
-        ({"prompt": [[1, 2]]}, "prompt"),
+        ({"prompt": [1, -2]}, "prompt[1]"),
+        ({"prompt": [1, True]}, "prompt[1]"),
+        ({"prompt": [1, "a"]}, "prompt[0]"),
+        ({"prompt": [[1, 2], []]}, "prompt[1]"),
+        ({"prompt": [[1, 2], [2**31]]}, "prompt[1][0]"),
+        ({"prompt": [[1, [2]]]}, "prompt[0][1]"),
         ({"suffix": "b"}, "suffix"),
         ({"best_of": 2}, "best_of"),
         ({"best_of": [], "n": 2}, "best_of"),
-        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": -1}, "max_tokens"),
+        ({"max_tokens": 0, "min_tokens": 1}, "min_tokens"),
         ({"min_tokens": 17}, "min_tokens"),
         ({"logprobs": True}, "logprobs"),
-        ({"echo": True, "logprobs": 1}, "echo"),
+        ({"prompt_logprobs": 1}, "prompt_logprobs"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
     ],
@@ -132,6 +137,64 @@ async def test_each_of_several_prompts_is_asked_by_itself(
         [TextPart(text)] for text in ("a b", "a b", "c", "c")
     ]
     assert len({start.settings.seed for start in started}) == 4
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("most", [0, 2])
+async def test_it_is_told_how_probable_a_prompt_is(
+    sdk: AsyncOpenAI, seeing: Running, most: int, stream: bool
+) -> None:
+    """As those ask that compare models by what they think of texts."""
+    body: dict[str, Any] = {"model": "fake/vision", "prompt": "a b c", "max_tokens": 1}
+    asked = {**body, "echo": True, "logprobs": most}
+    if stream:
+        parts = [
+            chunk.choices[0] async for chunk in await sdk.completions.create(**asked, stream=True)
+        ]
+        choice, *others = [part for part in parts if part.logprobs is not None]
+        assert "".join(part.text for part in parts) == "a b cyou"
+    else:
+        [choice] = (await sdk.completions.create(**asked)).choices
+        others = []
+        assert choice.text == "a b cyou"
+    told = [found.logprobs for found in (choice, *others) if found.logprobs is not None]
+    assert [token for each in told for token in each.tokens or ()] == ["a", " b", " c", "you"]
+    probable = [value for each in told for value in each.token_logprobs or ()]
+    assert probable == [None, -0.25, -0.25, -0.25]
+    assert [at for each in told for at in each.text_offset or ()] == [0, 1, 3, 5]
+    nothing, *tops = [top for each in told for top in each.top_logprobs or ()]
+    assert nothing is None and [len(top) for top in tops] == [max(1, most)] * 3
+    assert seeing.engine.chat.started[-1].settings.prompt_logprobs == most
+    await sdk.completions.create(**body, logprobs=most)
+    assert seeing.engine.chat.started[-1].settings.prompt_logprobs is None
+
+
+async def test_where_nothing_is_to_be_written_nothing_is(sdk: AsyncOpenAI) -> None:
+    answer = await sdk.completions.create(
+        model="fake/vision", prompt="a b", max_tokens=0, echo=True, logprobs=1
+    )
+    [choice] = answer.choices
+    assert (choice.text, choice.finish_reason) == ("a b", "length")
+    assert choice.logprobs is not None and choice.logprobs.tokens == ["a", " b"]
+    assert answer.usage is not None and answer.usage.completion_tokens == 0
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens == 2
+
+
+@pytest.mark.parametrize("logprobs", [None, 1])
+async def test_prompts_may_be_tokens(
+    sdk: AsyncOpenAI, seeing: Running, logprobs: int | None
+) -> None:
+    answer = await sdk.completions.create(
+        model="fake/vision", prompt=[[1, 22], [3]], echo=True, logprobs=logprobs
+    )
+    said = ["<1> <22>you said <1> <22>", "<3>you said <3>"]
+    assert [choice.text for choice in answer.choices] == said
+    assert all((choice.logprobs is None) is (logprobs is None) for choice in answer.choices)
+    started = seeing.engine.chat.started[-2:]
+    assert [start.messages[0].tokens for start in started] == [[1, 22], [3]]
+    assert [start.messages[0].parts for start in started] == [[], []]
+    [choice] = (await sdk.completions.create(model="fake/vision", prompt=[7, 8])).choices
+    assert choice.text == "you said <7> <8>"
 
 
 async def test_errors_are_those_of_the_sdk(sdk: AsyncOpenAI, seeing: Running) -> None:

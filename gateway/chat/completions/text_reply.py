@@ -1,0 +1,177 @@
+"""What is told of texts that were gone on with, whole or in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from lookhear.engine.messages import (
+    AnswerCompleted,
+    AnswerStarted,
+    AnswerText,
+    AnswerUsage,
+    ChosenToken,
+    TokenLogprob,
+)
+from lookhear.gateway.chat.answers import ChoiceEvent
+from lookhear.gateway.chat.completions.rendering import usage
+from lookhear.gateway.chat.dialect import Json, frame
+from lookhear.gateway.chat.logprobs import NEVER
+from lookhear.gateway.http.errors import ApiError, error_body
+
+
+@dataclass(slots=True)
+class _Choice:
+    """length: of its text so far, in characters. reason: why it ended."""
+
+    usage: AnswerUsage
+    length: int = 0
+    reason: str | None = None
+
+
+class TextReply:
+    """The answer to one request, whole or in chunks. each: choices of a prompt. echoes: for each
+    prompt what stands in front of them; None: the text of its tokens. is_written: anything else is
+    wanted."""
+
+    def __init__(
+        self,
+        head: Json,
+        each: int,
+        echoes: Sequence[str | None],
+        *,
+        has_logprobs: bool,
+        is_written: bool,
+        include_usage: bool,
+    ) -> None:
+        self._head = head
+        self._each = each
+        self._echoes = echoes
+        self._has_logprobs = has_logprobs
+        self._is_written = is_written
+        self._include_usage = include_usage
+        self._choices = [_Choice(AnswerUsage()) for _ in range(each * len(echoes))]
+
+    def whole(self, events: Iterable[tuple[int, ChoiceEvent]]) -> Json:
+        """The body of an answer that is not streamed: its chunks, put together."""
+        told = [self._told(index, "") for index in range(len(self._choices))]
+        for index, event in events:
+            for part in self._take(index, event):
+                told[index] = _joined(told[index], part)
+        return {**self._head, "choices": told, "usage": self._usage()}
+
+    def of(self, choice: int, event: ChoiceEvent) -> list[str]:
+        """What one event becomes."""
+        more = {"usage": None} if self._include_usage else {}
+        return [
+            frame({**self._head, "choices": [part], **more}) for part in self._take(choice, event)
+        ]
+
+    def end(self) -> list[str]:
+        """What follows when every choice is complete."""
+        last = {**self._head, "choices": [], "usage": self._usage()}
+        return [*([frame(last)] if self._include_usage else []), "data: [DONE]\n\n"]
+
+    def failed(self, error: ApiError) -> list[str]:
+        """An event that is an error, as over HTTP."""
+        return [frame(error_body(error.message, error.type, error.code, error.param))]
+
+    def close(self) -> None:
+        """Nothing of it is kept."""
+
+    def _usage(self) -> Json:
+        used, each = [choice.usage for choice in self._choices], self._each
+        return _sum([usage(used[at : at + each]) for at in range(0, len(used), each)])
+
+    def _take(self, index: int, event: ChoiceEvent) -> list[Json]:
+        choice = self._choices[index]
+        match event:
+            case AnswerStarted():
+                choice.usage = event.usage
+                return self._echoed(index, event.tokens)
+            case AnswerText() if self._is_written and (event.text or event.tokens):
+                told = event.tokens
+                chosen = None if told is None else _logprobs(told, choice.length)
+                return [self._told(index, event.text, chosen)]
+            case AnswerCompleted():
+                choice.usage, choice.reason = event.usage, event.reason
+                if not self._is_written:
+                    choice.usage, choice.reason = replace(event.usage, output=0), "length"
+                return [self._told(index, "")]
+            case _:
+                return []
+
+    def _echoed(self, index: int, tokens: list[ChosenToken] | None) -> list[Json]:
+        """What stands in front of a choice. tokens: of the prompt, if they are known."""
+        echo = self._echoes[index // self._each]
+        if echo is None:
+            said = b"".join(bytes(token.bytes) for token in tokens or ())
+            echo = said.decode("utf-8", errors="replace")
+        is_known = tokens is not None and self._has_logprobs
+        told = _logprobs(tokens, 0, is_prompt=True) if tokens and is_known else None
+        return [self._told(index, echo, told)] if echo or told else []
+
+    def _told(self, index: int, text: str, logprobs: Json | None = None) -> Json:
+        choice = self._choices[index]
+        choice.length += len(text)
+        return {
+            "index": index,
+            "text": text,
+            "logprobs": logprobs,
+            "finish_reason": choice.reason,
+        }
+
+
+def _sum(counts: list[Json]) -> Json:
+    """Of what was counted for each prompt."""
+    first, *others = counts
+    for other in others:
+        first = {
+            name: _sum([count, other[name]]) if isinstance(count, dict) else count + other[name]
+            for name, count in first.items()
+        }
+    return first
+
+
+def _joined(first: Json, second: Json) -> Json:
+    """Two neighbouring parts of a choice as one."""
+    logprobs = first["logprobs"] or second["logprobs"]
+    if first["logprobs"] and second["logprobs"]:
+        logprobs = {
+            name: [*first["logprobs"][name], *second["logprobs"][name]] for name in logprobs
+        }
+    return {**second, "text": first["text"] + second["text"], "logprobs": logprobs}
+
+
+def _logprobs(tokens: list[ChosenToken], start: int, *, is_prompt: bool = False) -> Json:
+    """start: of the first of them, in characters of the choice's text. What was chosen is among
+    the likeliest, even where it is not one of them. is_prompt: the first stands behind nothing."""
+    offsets = []
+    for token in tokens:
+        offsets.append(start)
+        start += len(token.token)
+    likeliest: list[dict[str, float] | None] = [
+        _probable(token.top) | _probable([token]) for token in tokens
+    ]
+    own: list[float | None] = [max(token.logprob, NEVER) for token in tokens]
+    if is_prompt:
+        own[:1], likeliest[:1] = [None], [None]
+    return {
+        "tokens": [_spelt(token) for token in tokens],
+        "token_logprobs": own,
+        "top_logprobs": likeliest,
+        "text_offset": offsets,
+    }
+
+
+def _probable(tokens: Sequence[ChosenToken | TokenLogprob]) -> dict[str, float]:
+    return {_spelt(token): max(token.logprob, NEVER) for token in tokens}
+
+
+def _spelt(token: ChosenToken | TokenLogprob) -> str:
+    """A token's text; its bytes, as OpenAI writes them, where it is no more than a part of a
+    character: as text all such are the same."""
+    try:
+        return bytes(token.bytes).decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in token.bytes)
