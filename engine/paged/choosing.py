@@ -12,7 +12,7 @@ from torch import Tensor
 from lookhear.engine.device.staging import Readback, to_device
 from lookhear.engine.paged.expecting import ExpectingSequence
 from lookhear.engine.paged.request import PagedSequence
-from lookhear.engine.paged.scores import Scores
+from lookhear.engine.paged.wanted.scores import Scores
 from lookhear.engine.sampling.sampler import PLAIN, Choice, SamplingRow
 from lookhear.engine.sampling.telling import Telling, with_forced
 

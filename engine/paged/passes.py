@@ -24,7 +24,7 @@ from lookhear.engine.device.graphs import Fields, Shape, row_buckets
 from lookhear.engine.paged.cache import PagedBatch, PagedCache
 from lookhear.engine.paged.decoder import Added, PagedDecoder, Work
 from lookhear.engine.paged.rows import Gathered, Indices, Rows
-from lookhear.engine.paged.scores import Scores
+from lookhear.engine.paged.wanted.scores import Scores
 from lookhear.kernels import greedy
 
 Media = Mapping[str, list[Tensor]]  # request -> embeddings of its media

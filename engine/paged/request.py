@@ -43,9 +43,8 @@ from lookhear.engine.core.request import (
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
 from lookhear.engine.paged.digests import DIGEST_BYTES, MediaSpan, block_digests
 from lookhear.engine.paged.mrope import Grid, PromptPositions
-from lookhear.engine.paged.scores import Scored
 from lookhear.engine.paged.sound import Sound, new_digest
-from lookhear.engine.paged.wanted import PooledResult, PooledTokens
+from lookhear.engine.paged.wanted.prompts import PooledResult, PooledTokens, Scored
 from lookhear.engine.sampling.expected import ExpectedWords
 from lookhear.engine.sampling.matching import Grammar, Matcher
 from lookhear.engine.sampling.params import GREEDY, SamplingParams

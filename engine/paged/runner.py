@@ -33,7 +33,7 @@ from lookhear.engine.paged.media import MediaEmbeddings, MediaEncoder, PagedMode
 from lookhear.engine.paged.passes import PagedPasses
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.paged.rows import Rows
-from lookhear.engine.paged.wanted import PooledTokens
+from lookhear.engine.paged.wanted.prompts import PooledTokens
 from lookhear.engine.paged.warm_up import paged_requests, warm_up_mask
 from lookhear.engine.sampling.sampler import Sampler, SamplingRow
 

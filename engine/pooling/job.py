@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lookhear.engine.chat.prompt import ChatPrompt
 from lookhear.engine.core.adapting import Adapter
 from lookhear.engine.messages import Event, Pooled, StartPooling
-from lookhear.engine.paged.wanted import PooledResult, PooledTokens
+from lookhear.engine.paged.wanted.prompts import PooledResult, PooledTokens
 from lookhear.engine.pooling.prompt import PoolingPrompter
 from lookhear.engine.pooling.vectors import Vectors, cosine, finished, max_similarity, probability
 

@@ -9,7 +9,7 @@ from lookhear.engine.core.adapting import Adapter
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import Event
 from lookhear.engine.paged.request import PagedRequest
-from lookhear.engine.paged.wanted import PooledResult, PooledTokens
+from lookhear.engine.paged.wanted.prompts import PooledResult, PooledTokens
 
 
 class PooledPrompt:

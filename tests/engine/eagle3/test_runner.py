@@ -10,7 +10,7 @@ from lookhear.engine.core.request import Phase
 from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.paged import draft_model
 from lookhear.engine.paged.request import PagedRequest
-from lookhear.engine.paged.wanted import PooledTokens
+from lookhear.engine.paged.wanted.prompts import PooledTokens
 from lookhear.engine.sampling.params import SamplingParams
 from tests.engine.eagle3.heads import Headed, build_headed, request
 from tests.engine.recording import RecordedMemory, Recorder, make_opaque

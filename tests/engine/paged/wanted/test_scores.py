@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from lookhear.engine.core.request import Priority
 from lookhear.engine.device.acceleration import CPU, Acceleration
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
-from lookhear.engine.paged import scores
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.paged.runner import PagedRunner
+from lookhear.engine.paged.wanted import scores
+from lookhear.engine.paged.wanted.prompts import Scored
 from lookhear.engine.sampling.params import SamplingParams
 from tests.engine.recording import RecordedMemory, Recorder, make_opaque
 from tests.engine.runners import MODELS, finish, paged_runner
@@ -45,7 +46,7 @@ def read(runner: PagedRunner, requests: list[PagedRequest], chunk: int) -> list[
     return sequences
 
 
-def assert_alike(found: list[scores.Scored], expected: list[scores.Scored], most: int) -> None:
+def assert_alike(found: list[Scored], expected: list[Scored], most: int) -> None:
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         assert one.logprob == pytest.approx(other.logprob, abs=1e-4)

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from lookhear.engine.device.staging import Readback
+from lookhear.engine.paged.wanted.prompts import Scored
 from lookhear.kernels.sampling import token_logprobs, top_logprobs
 
 CHUNK = 128  # tokens whose logits are there at once: of a vocabulary of 152,000 these are 78 MB
-
-
-class Scored(NamedTuple):
-    """A token's log probability (natural), and the likeliest ones in its place: (token, log
-    probability), best first."""
-
-    logprob: float
-    top: list[tuple[int, float]]
 
 
 class Scores:

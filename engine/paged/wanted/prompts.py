@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,3 +27,11 @@ class PooledResult(Result):
 
     hidden: NDArray[np.float32]
     num_cached: int
+
+
+class Scored(NamedTuple):
+    """A token's log probability (natural), and the likeliest ones in its place: (token, log
+    probability), best first."""
+
+    logprob: float
+    top: list[tuple[int, float]]
