@@ -32,6 +32,8 @@ from lookhear.gateway.checks.unread import MOST, unread
 from lookhear.gateway.http.errors import wrong
 
 MAX_TEXTS = 32  # choices of all prompts of a request
+MAX_TOLD = 1 << 20  # numbers about tokens of prompts in a request's answer: of JSON some 30 MB
+CHARACTERS = 3  # of a token, as a rule one more
 USUAL_LENGTH = 16  # tokens, if none are named: as at OpenAI
 IN_CHATS = "POST /v1/chat/completions has it"
 
@@ -141,6 +143,8 @@ class TextCompletions:
             raise wrong("n", expected, f"{each} of {len(lines)} prompts")
         texts = [None if line.tokens else _text(line) for line in lines]
         tells_prompt = bool(asked.echo) and (asked.logprobs is not None or None in texts)
+        if tells_prompt:
+            _check_told(lines, each * (1 + (asked.logprobs or 0)))
         found = unread(body, TextParameters, harmless=HARMLESS)
 
         def reply(card: ModelCard) -> TextReply:
@@ -165,6 +169,15 @@ class TextCompletions:
             is_streamed=bool(asked.stream),
             ignored=tuple(islice((path for path, asks in found if asks), MOST)),
         )
+
+
+def _check_told(lines: list[Line], each: int) -> None:
+    """Refuse what would become an answer without end. each: numbers that are told of each token.
+    Raises ApiError."""
+    told = each * sum(len(line.tokens) or len(_text(line)) // CHARACTERS for line in lines)
+    if told > MAX_TOLD:
+        expected = f"at most {MAX_TOLD} log probabilities of prompts at once"
+        raise wrong("prompt", expected, f"{told}: {each} of each token")
 
 
 def _text(line: Line) -> str:

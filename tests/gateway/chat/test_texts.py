@@ -106,6 +106,8 @@ async def test_a_stream_makes_up_what_is_whole(
         ({"min_tokens": 17}, "min_tokens"),
         ({"logprobs": True}, "logprobs"),
         ({"prompt_logprobs": 1}, "prompt_logprobs"),
+        ({"prompt": [[1] * 30_000] * 6, "echo": True, "logprobs": 6}, "prompt"),
+        ({"prompt": "word " * 40_000, "echo": True, "logprobs": 15}, "prompt"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
     ],
