@@ -34,6 +34,8 @@ AUDIO_TOKEN = SAMPLE_RATE // 50  # samples of a place of the encoder's output
 BEYOND_SECONDS = 1.0  # times are told to the second at times; what is later was made up
 # Speech behind the last word of a window that is worth another look.
 UNHEARD = SAMPLE_RATE
+# The same where the model says that somebody begins to speak.
+BEGUN = SAMPLE_RATE * 3 // 10
 SENTENCE_PAUSE = SAMPLE_RATE // 2
 # Of a window in which several languages seem to be spoken: a shorter one is mostly a sentence that
 # sounds like several. And the shortest part of a longer one.
@@ -238,9 +240,10 @@ class WhisperFile(FileTranscription):
             self._closed = (self._closed + list(said))[-self._prompter.max_prompt :]
         if self._slides and self._message.speech is not None and last_end:
             rest = begin + round(last_end * SAMPLE_RATE)
+            going_on = end if moved is None else begin + round(moved * SAMPLE_RATE)
             if self._audio.spoken(rest, end) >= UNHEARD:
                 moved = last_end
-            elif is_whole:
+            elif is_whole and self._audio.spoken(min(going_on, end), end) < BEGUN:
                 moved = None
         elif not self._slides:
             moved = None

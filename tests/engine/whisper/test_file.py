@@ -157,3 +157,26 @@ def test_what_is_long_is_heard_in_a_full_window_at_once() -> None:
     message = TranscribeFile("f", TranscriptionSettings(model="m"), samples)
     job = WhisperFile(message, Stamped([" a"]), WINDOW, None, quick=QUICK)  # type: ignore[arg-type]
     assert job.make_request().window_samples == WINDOW.longest
+
+
+@pytest.mark.parametrize(
+    ("begun", "said", "goes_on"),
+    [
+        (0.8, (at(28.2), at(28.8)), 28.8),  # somebody begins to speak, and pauses
+        (0.1, (at(28.2), at(28.8)), None),  # a breath
+        (0.8, (at(28.2),), None),  # the model knows of nobody
+    ],
+)
+def test_what_begins_at_the_end_of_a_window_is_heard_in_the_next_one(
+    begun: float, said: tuple[int, ...], goes_on: float | None
+) -> None:
+    spoken = [(0.0, 28.2), (28.8, 28.8 + begun), (30.2, 36.0)]
+    speech = [(round(a * SAMPLE_RATE), round(b * SAMPLE_RATE)) for a, b in spoken]
+    samples = np.zeros(40 * SAMPLE_RATE, np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
+    job = WhisperFile(message, Stamped([" a", " b", " c", " d"]), WINDOW, None)  # type: ignore[arg-type]
+    request = job.make_request()
+    end = len(request.samples) / SAMPLE_RATE
+    assert 28.8 < end <= 30.2
+    job.absorb(answer_to(request, (STAMP, 0, 1, 2, 3, *said), -0.1))
+    assert job._position / SAMPLE_RATE == pytest.approx(end if goes_on is None else goes_on)
