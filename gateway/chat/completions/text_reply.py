@@ -107,8 +107,7 @@ class TextReply:
         if echo is None:
             said = b"".join(bytes(token.bytes) for token in tokens or ())
             echo = said.decode("utf-8", errors="replace")
-        is_known = tokens is not None and self._has_logprobs
-        told = _logprobs(tokens, 0, is_prompt=True) if tokens and is_known else None
+        told = _logprobs(tokens, 0, is_prompt=True) if tokens and self._has_logprobs else None
         return [self._told(index, echo, told)] if echo or told else []
 
     def _told(self, index: int, text: str, logprobs: Json | None = None) -> Json:
