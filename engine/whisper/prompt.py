@@ -14,7 +14,13 @@ from lookhear.engine.speech.text.agreement import is_punctuation
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 
-OTHER_COMMAS = UNSPACED_LANGUAGES | {"am", "ar", "fa", "hy", "ps", "sd", "ur", "yi"}
+LONGEST_SIGN = 3  # tokens: one for each byte of its UTF-8
+# Of languages that have another comma than most, or none.
+OTHER_COMMAS = {
+    **dict.fromkeys(UNSPACED_LANGUAGES | {"am", "hy", "yi"}, ""),
+    "ja": "、", "zh": "，", "yue": "，",
+    **dict.fromkeys(("ar", "fa", "ps", "sd", "ur"), "،"),
+}  # fmt: skip
 
 
 class WhisperPrompter:
@@ -35,7 +41,6 @@ class WhisperPrompter:
         self.decode_bytes, self.token_bytes = tokenizer.decode_bytes, tokenizer.token_bytes
         self.detects_language = tokenizer.is_multilingual
         self.languages = sorted(tokenizer.languages)
-        self._comma = tuple(tokenizer.encode(","))
         self.max_prompt = max_prompt
         self.max_carried = max_carried
 
@@ -76,11 +81,26 @@ class WhisperPrompter:
         first = self._tokenizer.timestamp_begin
         return None if token < first else self._tokenizer.timestamp_seconds(token)
 
+    def capital(self, tokens: Sequence[int]) -> tuple[int, ...]:
+        """The text as a sentence begins. A word that has a capital elsewhere stays as it is, and
+        what has none at all: many scripts."""
+        spell = self.token_bytes
+        own = (n for n in range(1, len(tokens)) if spell(tokens[n]).startswith(b" "))
+        end = next(own, len(tokens))
+        word = self.decode_bytes(tokens[:end]).decode("utf-8", errors="replace")
+        at = next((n for n, c in enumerate(word) if c.isalpha()), None)
+        if at is None or word != word.lower() or "\ufffd" in word:
+            return tuple(tokens)
+        begun = word[:at] + word[at].title() + word[at + 1 :]
+        return (*(tokens[:end] if begun == word else self._tokenizer.encode(begun)), *tokens[end:])
+
     def comma(self, tokens: Sequence[int], language: str | None) -> tuple[int, ...]:
         """What stands behind a text that is no sentence and has no sign at its end. language: ISO
-        code; nothing, where a comma is another sign."""
-        is_open = bool(tokens) and not is_punctuation(self.token_bytes(tokens[-1]))
-        return self._comma if is_open and language not in OTHER_COMMAS else ()
+        code; nothing, where there is none."""
+        end = self.decode_bytes(tokens[-LONGEST_SIGN:]).decode("utf-8", errors="replace").strip()
+        if not end or is_punctuation(end[-1].encode()):
+            return ()
+        return tuple(self._tokenizer.encode(OTHER_COMMAS.get(language or "", ",")))
 
     def prompt(
         self, text: str, earlier: Sequence[int], task: str, *, timestamps: bool

@@ -175,8 +175,9 @@ class WhisperRecognizer:
 
     def _prefix(self, stretch: Stretch) -> tuple[int, ...]:
         """Forced tokens: earlier text and its times, then the committed. What goes on in the midst
-        of a sentence has no times in front: it would be written as another one. Behind a pause
-        there is a comma: where no signs are the model leaves them out from then on."""
+        of a sentence has no times in front: it would be written as another one. A sentence begins
+        with a capital, though its first word may have been left out, and behind a pause within one
+        there is a comma: a model that finds none in front of it writes none from then on."""
         if not stretch.before.segments:
             return stretch.committed
         stamp = self._prompter.timestamp
@@ -185,7 +186,9 @@ class WhisperRecognizer:
         for held in stretch.before.segments:
             if is_apart:
                 tokens.append(stamp((at + held.start) / SAMPLE_RATE))
-            tokens.extend(held.tokens)
+                tokens.extend(self._prompter.capital(held.tokens))
+            else:
+                tokens.extend(held.tokens)
             is_apart = is_sentence(held.tokens, self.decode_bytes)
             if is_apart:
                 tokens.append(stamp((at + held.end) / SAMPLE_RATE))

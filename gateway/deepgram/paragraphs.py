@@ -10,7 +10,7 @@ from lookhear.gateway.deepgram.shapes import Json, whole, words
 
 PAUSE = 1.5  # seconds behind a sentence that part paragraphs
 LONG = 80  # words, behind which the next sentence begins another
-ENDS, CLOSING = ".?!…。？！", "\"'”’»)]"
+ENDS, CLOSING = ".?!…。？！؟۔।", "\"'”’»)]"
 NAMED = ("start", "end", "speaker")  # of a sentence, and of what is made of it
 # Before a name, where a full stop ends nothing; nor does it behind an initial.
 TITLES = frozenset("dr dra fr frau hr jr mme mr mrs ms nr prof sig sr sra st".split())

@@ -36,7 +36,7 @@ def _pieces(words: Sequence[str]) -> list[str]:
             pieces.append(line)
             line = ""
         line = f"{line} {word}" if line else word
-        if word[-1] in ".?!…。？！" and len(line) >= _SENTENCE_CHARACTERS:
+        if word[-1] in ".?!…。？！؟۔।" and len(line) >= _SENTENCE_CHARACTERS:
             pieces.append(line)
             line = ""
     return [*pieces, line] if line else pieces

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from lookhear.engine.speech.text.words import group_words
 
 CLOSING = "\"'”’)]}»"
-ENDS = ".!?。！？…"
-PAUSES = ",;:，；：、"
+ENDS = ".!?。！？…؟۔।։።"  # of Arabic and Urdu, Hindi, Armenian, Amharic as well
+PAUSES = ",;:，；：、،؛"
 TRAILING = ("...", "…")
 TAIL = 12  # tokens that surely hold the last word
 LONGEST_ABBREVIATION = 3  # letters: "Mr.", "U.S." begin with a capital and end no sentence

@@ -66,6 +66,9 @@ class SpeltTokens:
     def comma(self, tokens: Sequence[int], language: str | None) -> tuple[int, ...]:
         return ()  # a script has no signs but those of its words
 
+    def capital(self, tokens: Sequence[int]) -> tuple[int, ...]:
+        return tuple(tokens)  # nor other words
+
     def prompt(
         self, text: str, earlier: Sequence[int], task: str, *, timestamps: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:

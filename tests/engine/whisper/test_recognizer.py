@@ -118,6 +118,7 @@ def behind(text: str, silence: float, language: str | None) -> str:
         (" And so my fellow", 0.02, "en", "[.] And so my fellow"),  # cut, maybe within a word
         (" And so my fellow.", 0.5, "en", "[.] And so my fellow.[.][.]"),
         (" And so my fellow", 0.5, None, "[.] And so my fellow,"),
+        (" my fellow.", 0.5, "en", "[.] My fellow.[.][.]"),  # "and so" was a guess
     ],
 )
 def test_behind_a_pause_in_a_sentence_stands_a_comma(
@@ -126,10 +127,39 @@ def test_behind_a_pause_in_a_sentence_stands_a_comma(
     assert behind(text, silence, language) == forced
 
 
-def test_where_a_comma_is_another_sign_none_is_put() -> None:
+@pytest.mark.parametrize(
+    ("language", "comma"),
+    [("es", ","), ("ja", "、"), ("zh", "，"), ("ar", "،"), ("ur", "،"), ("th", "")],
+)
+def test_a_comma_is_the_one_of_its_language(language: str, comma: str) -> None:
     tokenizer = WhisperTokenizer.from_folder(DEMO)
     prompter, said = WhisperPrompter(tokenizer), tokenizer.encode(" one")
-    assert prompter.comma(said, "es") == tuple(tokenizer.encode(","))
-    assert (
-        prompter.comma(said, "ja") == prompter.comma(said, "ar") == prompter.comma([], "es") == ()
-    )
+    assert tokenizer.decode(prompter.comma(said, language)) == comma
+    assert prompter.comma(tokenizer.encode(" one" + comma), language) == () or not comma
+    assert prompter.comma([], language) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "begun"),
+    [
+        (" abbiamo cenato. oggi", " Abbiamo cenato. oggi"),  # the first alone
+        ("abbiamo", "Abbiamo"),
+        (" Abbiamo cenato", " Abbiamo cenato"),
+        (" ¿cómo está?", " ¿Cómo está?"),
+        (" l'une", " L'une"),
+        (" école", " École"),
+        (" iPhone", " iPhone"),
+        (" 7 minuti", " 7 minuti"),
+        (" ...", " ..."),
+        (" 今日は", " 今日は"),
+        (" გამარჯობა", " გამარჯობა"),  # has capitals for headings alone
+        ("", ""),
+    ],
+)
+def test_a_sentence_begins_with_a_capital(text: str, begun: str) -> None:
+    tokenizer = WhisperTokenizer.from_folder(DEMO)
+    tokens = tokenizer.encode(text)
+    told = WhisperPrompter(tokenizer).capital(tokens)
+    assert tokenizer.decode(told) == begun
+    if text == begun:
+        assert told == tuple(tokens)

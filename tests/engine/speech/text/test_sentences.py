@@ -57,6 +57,11 @@ def test_how_probably_a_sentence_ends_is_how_sure_its_sign_is() -> None:
     assert ended(" so", " 3.") == pytest.approx(math.exp(-0.1))
 
 
+@pytest.mark.parametrize("sign", ["؟", "۔", "।", "።"])
+def test_sentences_of_other_scripts_end_with_their_own_signs(sign: str) -> None:
+    assert ended(" a", " b", sign) == pytest.approx(math.exp(-0.2))
+
+
 @pytest.mark.parametrize("text", ["", " and", " and,", " and...", " and…", " Mr.", " a. b"])
 def test_where_none_ends(text: str) -> None:
     assert ended(*text.split("|")) == 0.0
