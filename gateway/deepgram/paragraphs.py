@@ -21,10 +21,11 @@ def utterances(result: FileTranscribed, split: float, channel: int) -> list[Json
     said = words(whole(result.words, result.text), 0.0)
     if not said:
         return [_utterance(told, told["confidence"], channel) for told in _segments(result)]
+    groups = list(_parted(said, lambda last, word: word["start"] - last["end"] >= split))
     told = []
-    for group in _parted(said, lambda last, word: word["start"] - last["end"] >= split):
+    for group, part in zip(groups, _joined(groups, result.text), strict=True):
         sure = sum(word["confidence"] for word in group) / len(group)
-        told.append(_utterance(_joined(group), sure, channel) | {"words": group})
+        told.append(_utterance(part, sure, channel) | {"words": group})
     return told
 
 
@@ -36,7 +37,7 @@ def _utterance(said: Json, sure: float, channel: int) -> Json:
 def paragraphs(result: FileTranscribed) -> Json:
     """Sentences of one speaker, until there is a pause or they are many."""
     said = words(whole(result.words, result.text), 0.0)
-    sentences = [_joined(group) for group in _parted(said, lambda last, _: _ends(last))]
+    sentences = _joined(list(_parted(said, lambda last, _: _ends(last))), result.text)
     told: list[list[Json]] = []
     for sentence in sentences or _segments(result):
         last = told[-1][-1] if told else None
@@ -49,8 +50,8 @@ def paragraphs(result: FileTranscribed) -> Json:
         if not goes_on:
             told.append([])
         told[-1].append(sentence)
-    texts = [_line(paragraph) for paragraph in told]
-    return {"transcript": "\n" + "\n\n".join(texts), "paragraphs": [_paragraph(p) for p in told]}
+    lines = "\n\n".join(_lines(told, result.text))
+    return {"transcript": f"\n{lines}", "paragraphs": [_paragraph(part) for part in told]}
 
 
 def _paragraph(sentences: Sequence[Json]) -> Json:
@@ -61,13 +62,18 @@ def _paragraph(sentences: Sequence[Json]) -> Json:
     return {"sentences": told, **speaker, **count}
 
 
-def _line(sentences: Sequence[Json]) -> str:
-    text = " ".join(sentence["text"] for sentence in sentences)
-    return text if "speaker" not in sentences[0] else f"Speaker {sentences[0]['speaker']}: {text}"
+def _lines(told: Sequence[Sequence[Json]], text: str) -> Iterator[str]:
+    """Of each paragraph."""
+    written, places = _placed([sentence["text"] for part in told for sentence in part], text)
+    at = 0
+    for part in told:
+        first, at = at, at + len(part)
+        line = written[places[first][0] : places[at - 1][1]]
+        yield line if "speaker" not in part[0] else f"Speaker {part[0]['speaker']}: {line}"
 
 
 def _count(sentences: Sequence[Json]) -> int:
-    return sum(len(sentence["text"].split()) for sentence in sentences)
+    return sum(sentence["num_words"] for sentence in sentences)
 
 
 def _parted(said: Sequence[Json], parts: Callable[[Json, Json], bool]) -> Iterator[list[Json]]:
@@ -84,10 +90,37 @@ def _parted(said: Sequence[Json], parts: Callable[[Json, Json], bool]) -> Iterat
         yield group
 
 
-def _joined(group: Sequence[Json]) -> Json:
-    text = " ".join(word["punctuated_word"] for word in group)
-    speaker = {} if "speaker" not in group[0] else {"speaker": group[0]["speaker"]}
-    return {"text": text, "start": group[0]["start"], "end": group[-1]["end"], **speaker}
+def _joined(groups: Sequence[Sequence[Json]], text: str) -> list[Json]:
+    """Each group as the text has it: not everywhere there are spaces between words."""
+    said = [word["punctuated_word"] for group in groups for word in group]
+    written, places = _placed(said, text)
+    told, at = [], 0
+    for group in groups:
+        first, at = at, at + len(group)
+        speaker = {} if "speaker" not in group[0] else {"speaker": group[0]["speaker"]}
+        told.append(
+            {
+                "text": " ".join(written[places[first][0] : places[at - 1][1]].split()),
+                "start": group[0]["start"],
+                "end": group[-1]["end"],
+                "num_words": len(group),
+                **speaker,
+            }
+        )
+    return told
+
+
+def _placed(parts: Sequence[str], text: str) -> tuple[str, list[tuple[int, int]]]:
+    """A text and where in it the parts are, one behind the other: in this one if it is made of
+    them, else in one with a space between them."""
+    places, end = list[tuple[int, int]](), -1
+    for part in parts:
+        begin = text.find(part, max(end, 0))
+        if begin < 0 or (end >= 0 and text[end:begin].strip()):
+            return _placed(parts, " ".join(parts))
+        end = begin + len(part)
+        places.append((begin, end))
+    return text, places
 
 
 def _segments(result: FileTranscribed) -> list[Json]:
@@ -98,6 +131,7 @@ def _segments(result: FileTranscribed) -> list[Json]:
             "start": round(segment.start, 3),
             "end": round(segment.end, 3),
             "confidence": round(math.exp(min(segment.avg_logprob, 0.0)), 4),
+            "num_words": len(segment.text.split()),
             **({} if segment.speaker is None else {"speaker": segment.speaker}),
         }
         for segment in result.segments

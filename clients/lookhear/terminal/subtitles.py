@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from rich.cells import cell_len, chop_cells
 
 from lookhear.errors import UsageError
 from lookhear.live.events import TurnCompleted
 from lookhear.terminal.output import replace_file, require_writable
 
-_CUE_CHARACTERS = 84  # two lines of 42, as subtitles have them
-_SENTENCE_CHARACTERS = 40  # a sentence of so many ends its cue
+# In cells of a terminal, of which a letter of Chinese or Japanese has two.
+_CUE_CELLS = 84  # two lines of 42, as subtitles have them
+_SENTENCE_CELLS = 40  # a sentence of so many ends its cue
+_ENDS = tuple(".?!…。？！؟۔।")
+# What a line may end behind: a space, and in languages without them a sign.
+_BREAKABLE = re.compile(r"[^ 。？！、，]*[。？！、，]+[」』）”]* ?|[^ 。？！、，]+ ?")
 Cue = tuple[float, float, str]  # from, to (seconds), text
 
 
@@ -18,7 +25,7 @@ def cues(turns: Sequence[TurnCompleted]) -> list[Cue]:
     """In the order of speaking. Long turns become several cues, their time divided by letters."""
     found: list[Cue] = []
     for turn in sorted(turns, key=lambda turn: turn.start):
-        pieces = _pieces(turn.text.split())
+        pieces = _pieces(turn.text)
         letters = sum(map(len, pieces))
         start = turn.start
         for piece in pieces:
@@ -28,18 +35,19 @@ def cues(turns: Sequence[TurnCompleted]) -> list[Cue]:
     return found
 
 
-def _pieces(words: Sequence[str]) -> list[str]:
+def _pieces(text: str) -> list[str]:
     pieces: list[str] = []
     line = ""
-    for word in words:
-        if line and len(line) + 1 + len(word) > _CUE_CHARACTERS:
-            pieces.append(line)
+    for part in _BREAKABLE.findall(" ".join(text.split())):
+        for word in chop_cells(part, _CUE_CELLS):  # one, if it is no longer
+            if line and cell_len((line + word).rstrip()) > _CUE_CELLS:
+                pieces.append(line.rstrip())
+                line = ""
+            line += word
+        if line.rstrip().endswith(_ENDS) and cell_len(line.rstrip()) >= _SENTENCE_CELLS:
+            pieces.append(line.rstrip())
             line = ""
-        line = f"{line} {word}" if line else word
-        if word[-1] in ".?!…。？！؟۔।" and len(line) >= _SENTENCE_CHARACTERS:
-            pieces.append(line)
-            line = ""
-    return [*pieces, line] if line else pieces
+    return [*pieces, line.rstrip()] if line else pieces
 
 
 def _stamp(seconds: float, comma: str) -> str:

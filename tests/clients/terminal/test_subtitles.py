@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from lookhear.errors import UsageError
 from lookhear.live.events import TurnCompleted
@@ -39,6 +40,23 @@ def test_a_cue_ends_with_a_sentence() -> None:
     first = "The plane to Lisbon leaves at twelve forty today."
     made = cues([TurnCompleted("a", f"{first} Play music.", 0.0, 6.0)])
     assert [text for _, _, text in made] == [first, "Play music."]
+
+
+def test_where_there_are_no_spaces_cues_end_behind_signs() -> None:
+    said = [
+        "月曜日から金曜日まで、朝九時から午後六時まで開いています。",
+        "予約をする場合は、",
+        "一番を",
+    ]
+    made = cues([TurnCompleted("a", "".join(said), 0.0, 8.8)])
+    assert [text for _, _, text in made] == [said[0], said[1] + said[2]]
+
+
+@given(st.text("ab。、 」天", max_size=300))
+def test_of_any_script_all_is_shown_in_lines_that_fit(text: str) -> None:
+    made = [cue for _, _, cue in cues([TurnCompleted("a", text, 0.0, 9.0)])]
+    assert "".join(made).replace(" ", "") == "".join(text.split())
+    assert all(cell_len(cue) <= 84 and cue == cue.strip() != "" for cue in made)
 
 
 def test_a_file_is_whole_after_every_turn(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,6 +56,25 @@ def test_speakers_have_paragraphs_of_their_own() -> None:
     assert [paragraph["speaker"] for paragraph in told["paragraphs"]] == [0, 1, 0]
     lines = "\nSpeaker 0: Are you\n\nSpeaker 1: Yes.\n\nSpeaker 0: Good. Fine."
     assert told["transcript"] == lines
+
+
+def test_languages_without_spaces_get_none() -> None:
+    spelt = ["今", "日は", "、", "晴れ", "です。", " はい。", "明", "日", "も", "です。"]
+    said = [Word(part, float(i), i + 0.8, 0.9) for i, part in enumerate(spelt)]
+    result = heard(*said)
+    assert sentences(result) == [["今日は、晴れです。", "はい。", "明日もです。"]]
+    told = paragraphs(result)
+    assert told["transcript"] == "\n今日は、晴れです。 はい。明日もです。"
+    assert told["paragraphs"][0]["num_words"] == len(spelt)
+    [part] = utterances(result, 0.8, 0)
+    assert part["transcript"] == "今日は、晴れです。 はい。明日もです。"
+    assert len(part["words"]) == len(spelt)
+
+
+def test_where_words_are_not_those_of_the_text_they_are_joined_by_spaces() -> None:
+    result = replace(heard(*said("One two. Three.")), text="1, 2. 3.")
+    assert sentences(result) == [["One two.", "Three."]]
+    assert paragraphs(result)["transcript"] == "\nOne two. Three."
 
 
 def test_segments_stand_for_sentences_of_a_model_that_times_no_words() -> None:
