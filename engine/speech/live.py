@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.engine.core.request import Cost, Priority, Result, StopReason
+from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     Event,
@@ -46,7 +46,7 @@ from lookhear.engine.speech.recognizer import Recognizer, Stretch, Tick
 from lookhear.engine.speech.segment_text import SegmentText
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.text.evidence import Looks, num_heard, num_least, num_sure
-from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.text.hypothesis import Hypothesis, is_loop
 from lookhear.engine.speech.text.sentences import without_signs
 from lookhear.engine.speech.turn import Turn
 from lookhear.engine.speech.turn_language import TurnLanguage
@@ -231,7 +231,7 @@ class LiveTurn(Turn):
         new = self._recognizer.hypothesis(result, tick.stretch)
         if tick.stretch.asks_language:
             return [*self._check_language(new, tick), *self.settle(), *self._provisional()]
-        if tick.stretch.before.segments and self._is_lost(new, tick.stretch, result.stop):
+        if tick.stretch.before.segments and self._is_lost(new, tick.stretch, is_loop(result)):
             self._num_lost += 1
             self._is_alone = True
             return []  # the same is heard by itself
@@ -254,7 +254,7 @@ class LiveTurn(Turn):
             self._due = 0
         return [*self._commit(num_final - self._due), *self.settle(), *self._provisional()]
 
-    def _is_lost(self, new: Hypothesis, stretch: Stretch, stop: StopReason) -> bool:
+    def _is_lost(self, new: Hypothesis, stretch: Stretch, repeats: bool) -> bool:
         """Whether what was said before did harm: the text was over with it, says it again, repeats
         itself, or is more than can be said. Of a few syllables that means nothing, while they
         become more."""
@@ -264,7 +264,7 @@ class LiveTurn(Turn):
         least += max(self._commit_end, self.segment_start)
         is_over = not new.tokens and self.voiced_until > least
         most = self._segment.num_sayable(new.tokens, len(stretch.samples))
-        if is_over or most < len(new.tokens) or stop is StopReason.REPETITION:
+        if is_over or most < len(new.tokens) or repeats:
             return True
         return self._segment.echoes(stretch.before.segments[-1].tokens, new.tokens)
 

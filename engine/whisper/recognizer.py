@@ -213,7 +213,8 @@ class WhisperRecognizer:
         heard = {self._prompter.language_code(t): p for t, p in result.languages.items()}
         languages = {code: p for code, p in heard.items() if code is not None}
         start = stretch.start - stretch.before.num_samples
-        heard_all = Hypothesis.of(result, len(self._prefix(stretch)), start, language)
+        forced = len(self._prefix(stretch))
+        heard_all = Hypothesis.of(result, forced, start, language, is_bounded=True)
         heard_all = heard_all.without(self._marks(is_first=not stretch.committed))
         heard_all = heard_all._replace(closing=self._closing(result))
         if stretch.before.segments:  # whose language would be heard, too

@@ -215,14 +215,16 @@ def _word_start(tokens: Sequence[int], end: int, token_bytes: TokenBytes, unspac
     return start
 
 
-def trim_loop(tokens: Sequence[int]) -> list[int]:
-    """tokens without the repetitions of the phrase they end with (one saying of it is kept)."""
+def trim_loop(tokens: Sequence[int], least: int = 4) -> list[int]:
+    """tokens without the repetitions of the phrase they end with (one saying of it is kept). least:
+    how often it has to come, if it is of several tokens."""
     kept = list(tokens)
-    for n in range(1, 25):
-        if len(kept) >= 2 * n and kept[-n:] == kept[-2 * n : -n]:
-            repeats = 1
-            while kept[-n * (repeats + 1) : -n * repeats] == kept[-n:]:
-                repeats += 1
-            if repeats >= (8 if n == 1 else 4):
-                return kept[: len(kept) - n * (repeats - 1)]
-    return kept
+    found = [(0, 0, 0)]
+    for n in range(1, min(24, len(kept) // 2) + 1):
+        repeats = 1
+        while kept[-n * (repeats + 1) : -n * repeats] == kept[-n:]:
+            repeats += 1
+        if repeats >= (8 if n == 1 else least) and (n == 1 or len(set(kept[-n:])) > 1):
+            found.append((n * repeats, -n, n * (repeats - 1)))
+    _, _, again = max(found)  # the longest stretch of the shortest phrase
+    return kept[: len(kept) - again]

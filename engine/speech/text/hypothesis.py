@@ -19,6 +19,18 @@ NO_SPEECH_PROB = 0.6
 NO_SPEECH_LOGPROB = -1.0
 
 
+def is_loop(result: Result) -> bool:
+    """Whether it says one phrase over and over: until that was noticed, or until its audio had no
+    room for more (of answers that have so much), which a long phrase fills when it comes twice."""
+    return result.stop is StopReason.REPETITION or _num_before_loop(result) < len(result.tokens)
+
+
+def _num_before_loop(result: Result) -> int:
+    if result.stop not in (StopReason.REPETITION, StopReason.LENGTH):
+        return len(result.tokens)
+    return len(trim_loop(result.tokens, 4 if result.stop is StopReason.REPETITION else 2))
+
+
 def token_logprob(data: bytes, logprob: float) -> TokenLogprob:
     """data: UTF-8 of one token, perhaps no whole characters."""
     return TokenLogprob(data.decode("utf-8", errors="replace"), logprob, list(data))
@@ -61,16 +73,23 @@ class Hypothesis(NamedTuple):
 
     @classmethod
     def of(
-        cls, result: Result, num_prefix: int, start: int, language: str | None = None
+        cls,
+        result: Result,
+        num_prefix: int,
+        start: int,
+        language: str | None = None,
+        *,
+        is_bounded: bool = False,
     ) -> Hypothesis:
         """What a tick heard, less what a model says about silence or says in a loop.
 
         num_prefix: forced tokens in front, which carry times too. start: where in the turn the
         tick's audio began, in samples; negative if silence was put in front. language: heard.
+        is_bounded: the answer had room for no more than can be said in its audio.
         """
         count = len(result.tokens)
-        if result.stop is StopReason.REPETITION:
-            count = len(trim_loop(result.tokens))
+        if result.stop is StopReason.REPETITION or (is_bounded and is_loop(result)):
+            count = _num_before_loop(result)
         elif count and result.no_speech_prob > NO_SPEECH_PROB:
             if sum(result.logprobs) / count < NO_SPEECH_LOGPROB:
                 count = 0

@@ -147,6 +147,9 @@ def test_trimming_a_loop_leaves_a_beginning(new: list[int]) -> None:
 def test_trimming_keeps_one_saying() -> None:
     assert trim_loop([4, *[1, 2] * 5]) == [4, 1, 2]
     assert trim_loop([1, 1, 1]) == [1, 1, 1]
+    assert trim_loop([*[1, 2, 3, 3] * 4]) == [1, 2, 3, 3]
+    assert trim_loop([4, *[1, 2, 3] * 2], 2) == trim_loop([4, 1, 2, 3], 2) == [4, 1, 2, 3]
+    assert trim_loop([*[1, 2, 1, 2, 3] * 3, 1, 2], 2) == [1, 2, 1, 2, 3, 1, 2]  # all of it
 
 
 def test_a_limit_counts_whole_words() -> None:
