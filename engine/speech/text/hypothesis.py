@@ -88,8 +88,10 @@ class Hypothesis(NamedTuple):
         is_bounded: the answer had room for no more than can be said in its audio.
         """
         count = len(result.tokens)
-        if result.stop is StopReason.REPETITION or (is_bounded and is_loop(result)):
-            count = _num_before_loop(result)
+        is_checked = is_bounded or result.stop is StopReason.REPETITION
+        told = _num_before_loop(result) if is_checked else count
+        if told < count:
+            count = told
         elif count and result.no_speech_prob > NO_SPEECH_PROB:
             if sum(result.logprobs) / count < NO_SPEECH_LOGPROB:
                 count = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
 )
 from lookhear.engine.whisper.file import AUDIO_TOKEN, WhisperFile, split_segments
+from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
 from tests.engine.speech.scripted import SpeltTokens
@@ -76,6 +79,16 @@ class Stamped(SpeltTokens):
         return seconds(token)
 
 
+def heard_by(
+    vocabulary: Stamped,
+    message: TranscribeFile,
+    cap: int | None = None,
+    quick: WindowRule | None = None,
+) -> WhisperFile:
+    """The recording, by a checkpoint of these words."""
+    return WhisperFile(message, cast(WhisperPrompter, vocabulary), WINDOW, cap, quick=quick)
+
+
 @pytest.mark.parametrize("cap", [None, 14 * SAMPLE_RATE])
 @pytest.mark.parametrize("quick", [None, QUICK])
 @settings(max_examples=40, deadline=None)
@@ -93,7 +106,7 @@ def test_any_model_output_gets_to_the_end_of_the_file(
     )
     read = 0
     vocabulary = Stamped([" a", " b"])
-    job = WhisperFile(message, vocabulary, WINDOW, cap, quick=quick)  # type: ignore[arg-type]
+    job = heard_by(vocabulary, message, cap, quick)
     token = st.one_of(st.integers(0, 1), st.integers(STAMP, STAMP + 300))
     events = job.settle()
     for _ in range(200):
@@ -130,7 +143,7 @@ def test_what_is_short_is_heard_in_a_short_window_first_and_what_is_doubtful_in_
 ) -> None:
     samples = np.zeros(4 * SAMPLE_RATE, np.float32)
     message = TranscribeFile("f", TranscriptionSettings(model="m"), samples)
-    job = WhisperFile(message, Stamped([" a", " b"]), WINDOW, None, quick=QUICK)  # type: ignore[arg-type]
+    job = heard_by(Stamped([" a", " b"]), message, quick=QUICK)
 
     request = job.make_request()
     assert request.window_samples == 4.5 * SAMPLE_RATE
@@ -155,7 +168,7 @@ def answer_to(request: WhisperRequest, said: tuple[int, ...], logprob: float) ->
 def test_what_is_long_is_heard_in_a_full_window_at_once() -> None:
     samples = np.zeros(20 * SAMPLE_RATE, np.float32)
     message = TranscribeFile("f", TranscriptionSettings(model="m"), samples)
-    job = WhisperFile(message, Stamped([" a"]), WINDOW, None, quick=QUICK)  # type: ignore[arg-type]
+    job = heard_by(Stamped([" a"]), message, quick=QUICK)
     assert job.make_request().window_samples == WINDOW.longest
 
 
@@ -174,7 +187,7 @@ def test_what_begins_at_the_end_of_a_window_is_heard_in_the_next_one(
     speech = [(round(a * SAMPLE_RATE), round(b * SAMPLE_RATE)) for a, b in spoken]
     samples = np.zeros(40 * SAMPLE_RATE, np.float32)
     message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
-    job = WhisperFile(message, Stamped([" a", " b", " c", " d"]), WINDOW, None)  # type: ignore[arg-type]
+    job = heard_by(Stamped([" a", " b", " c", " d"]), message)
     request = job.make_request()
     end = len(request.samples) / SAMPLE_RATE
     assert 28.8 < end <= 30.2
