@@ -54,8 +54,9 @@ def questions(most: int) -> st.SearchStrategy[list[StartAnswer]]:
 
 
 # What has been said must come again before it is looked up. A network guesses from the first token
-# on, 16 at a time: three rounds show all that there is, and each guess costs a pass.
-QUESTIONS, BRIEF = questions(90), questions(40)
+# on, 16 at a time, and each guess costs a pass: three rounds show all that there is. One that is
+# right says 16 tokens in a round, one that is wrong a single one.
+QUESTIONS, BRIEF, BRIEFEST = questions(90), questions(40), questions(15)
 
 
 def _in_form(
@@ -72,11 +73,14 @@ IN_FORM: st.SearchStrategy[list[StartAnswer]] = st.builds(
     st.integers(0, 99),
     st.sampled_from([None, 30, 300, 900]),
 )
+
+
 # With a budget of tokens per step, and a limit of the answer, a draft ends anywhere.
-LONGER_AND_LONGER = [
-    ask(user("What?" * n), answer=f"a{n}", max_tokens=20 + 7 * n, ignore_end=True)
-    for n in range(1, 6)
-]
+def longer_and_longer(least: int, more: int) -> list[StartAnswer]:
+    return [
+        ask(user("What?" * n), answer=f"a{n}", max_tokens=least + more * n, ignore_end=True)
+        for n in range(1, 6)
+    ]
 
 
 def told(core: EngineCore, questions: list[StartAnswer]) -> dict[str, Any]:

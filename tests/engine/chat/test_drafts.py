@@ -21,11 +21,12 @@ from tests.engine.chat.asking import (
 )
 from tests.engine.chat.drafting import (
     BRIEF,
+    BRIEFEST,
     IN_FORM,
-    LONGER_AND_LONGER,
     QUESTIONS,
     assert_same,
     eagerly,
+    longer_and_longer,
     passes,
     told,
 )
@@ -108,10 +109,11 @@ def test_what_a_schema_forces_takes_next_to_no_passes(
 
 def test_what_a_draft_guesses_beyond_the_end_is_not_said(folder: Path) -> None:
     """A budget of tokens per step, and a limit of the answer, end a draft anywhere."""
+    asked = longer_and_longer(20, 7)
+    without = told(make_core(folder, draft="off", max_rows=3), asked)
     for budget in (17, 20, 23):
         small = make_core(folder, draft="ngram", token_budget=budget, max_rows=3)
-        whole = make_core(folder, draft="off", max_rows=3)
-        assert_same(told(small, LONGER_AND_LONGER), told(whole, LONGER_AND_LONGER))
+        assert_same(told(small, asked), without)
 
 
 def test_auto_measures_and_off_guesses_nothing(folder: Path, plain: EngineCore) -> None:
@@ -134,27 +136,35 @@ def guessing(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 
 @pytest.fixture(scope="module")
-def by_model(folder: Path, guessing: dict[str, Path]) -> list[EngineCore]:
-    return [eagerly(make_core(folder, draft=str(drafts))) for drafts in guessing.values()]
+def by_model(folder: Path, guessing: dict[str, Path]) -> dict[str, EngineCore]:
+    return {
+        name: eagerly(make_core(folder, draft=str(drafts))) for name, drafts in guessing.items()
+    }
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(BRIEF)
 def test_drafts_of_a_model_change_nothing(
-    plain: EngineCore, by_model: list[EngineCore], asked: list[StartAnswer]
+    plain: EngineCore, by_model: dict[str, EngineCore], asked: list[StartAnswer]
 ) -> None:
-    without = told(plain, asked)
-    for drafted in by_model:
-        assert_same(told(drafted, asked), without)
+    assert_same(told(by_model["itself"], asked), told(plain, asked))
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(BRIEFEST)
+def test_nor_do_those_of_a_model_that_is_wrong(
+    plain: EngineCore, by_model: dict[str, EngineCore], asked: list[StartAnswer]
+) -> None:
+    assert_same(told(by_model["another"], asked), told(plain, asked))
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(IN_FORM)
 def test_nor_of_what_keeps_to_a_schema(
-    plain: EngineCore, by_model: list[EngineCore], asked: list[StartAnswer]
+    plain: EngineCore, by_model: dict[str, EngineCore], asked: list[StartAnswer]
 ) -> None:
     without = told(plain, asked)
-    for drafted in by_model:
+    for drafted in by_model.values():
         assert_same(told(drafted, asked), without)
 
 
