@@ -105,14 +105,18 @@ class ReferenceHead(nn.Module):
         return found
 
     def forward(self, tokens: Tensor, features: Tensor) -> Tensor:
-        """tokens: [n], each the one behind its place; features: [n, width]. [n, width]."""
-        count = len(tokens)
+        """tokens: [n], each the one behind its place; features: [n, width]. [n, width]. Or of
+        several sequences: [rows, n] and [rows, n, width]."""
+        if tokens.dim() == 1:
+            alone: Tensor = self(tokens[None], features[None])[0]
+            return alone
+        count = tokens.shape[1]
         normed = self.feature_norm(features)
         stream = normed if self.norms_first else features
-        inputs = torch.cat([self.token_norm(self.embeddings[tokens]), normed], -1)[None]
+        inputs = torch.cat([self.token_norm(self.embeddings[tokens]), normed], -1)
         mask = torch.full((count, count), -torch.inf).triu(1)[None, None]
         angles = self.rotary(inputs, torch.arange(count)[None])
-        mixed = self.attention(inputs, position_embeddings=angles, attention_mask=mask)[0][0]
+        mixed = self.attention(inputs, position_embeddings=angles, attention_mask=mask)[0]
         stream = stream + mixed
         found: Tensor = stream + self.mlp(self.ffn_norm(stream))
         return found
@@ -134,6 +138,33 @@ class ReferenceHead(nn.Module):
                 tokens.append(token)
                 features = torch.cat([features, hidden])
         return drafted
+
+    def agrees(
+        self, contexts: list[list[int]], features: list[Tensor], drafts: list[list[int]]
+    ) -> bool:
+        """Whether each draft is what `chain` guesses behind its context; all of them at once, one
+        place of each in a pass. Nothing looks at what comes behind it, so that rows may be of
+        different lengths."""
+        lengths = torch.tensor([len(context) for context in contexts])
+        said = [[*context, *draft] for context, draft in zip(contexts, drafts, strict=True)]
+        tokens = torch.zeros(len(said), max(map(len, said)), dtype=torch.int64)
+        held = torch.zeros(*tokens.shape, features[0].shape[-1])
+        for row, (line, known) in enumerate(zip(said, features, strict=True)):
+            assert len(known) == lengths[row] - 1
+            tokens[row, : len(line)] = torch.tensor(line)
+            held[row, : len(known)] = known
+        with torch.no_grad():
+            for step in range(max(map(len, drafts))):
+                rows = torch.tensor([i for i, draft in enumerate(drafts) if len(draft) > step])
+                places = lengths[rows] + step
+                hidden = self(tokens[rows, 1:], held[rows, :-1])[
+                    torch.arange(len(rows)), places - 2
+                ]
+                guessed = self.said[self.logits(hidden).argmax(-1)]
+                if not torch.equal(guessed, tokens[rows, places]):
+                    return False
+                held[rows, places - 1] = hidden
+        return True
 
 
 def model_states(model: Any, tokens: list[int], layers: tuple[int, ...]) -> list[Tensor]:

@@ -137,6 +137,22 @@ def test_it_goes_on_with_its_own_features(pair: Pair) -> None:
     assert drafted == expected
 
 
+@torch.no_grad()
+def test_the_reference_looks_at_all_drafts_at_once_as_at_each(pair: Pair) -> None:
+    tokens = drawn(21, 8).tolist()
+    features = their_features(pair, torch.tensor(tokens))
+    contexts = [tokens, tokens[:5], tokens[:2]]
+    known = [features[: len(context) - 1] for context in contexts]
+    lengths = (2, 6, 4)
+    drafts = [pair.theirs.chain(*of) for of in zip(contexts, known, lengths, strict=True)]
+    assert pair.theirs.agrees(contexts, known, drafts)
+    for row, length in enumerate(lengths):
+        for place in (0, length - 1):
+            wrong = [list(draft) for draft in drafts]
+            wrong[row][place] = (wrong[row][place] + 1) % VOCAB
+            assert not pair.theirs.agrees(contexts, known, wrong)
+
+
 def test_what_a_file_repeats_of_the_model_is_kept_once(tmp_path: Path) -> None:
     pair = Pair(tmp_path / "a", {})
     decoder, own = pair.decoder, tmp_path / "b"
