@@ -12,6 +12,9 @@ export class Preferences {
     $("turn-end").addEventListener("change", ({ target }) =>
       session.configure({ turnEnd: target.value }),
     );
+    $("voices").addEventListener("change", ({ target }) =>
+      session.configure({ voices: target.value }),
+    );
     $("prompt").addEventListener("change", ({ target }) =>
       session.configure({ prompt: target.value.trim() }),
     );

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lookhear.engine.messages import AnswerSettings, Delay, ModelCard, TranscriptionSettings
@@ -15,6 +15,7 @@ from lookhear.media.audio.pcm import AudioFormat, Packing
 from lookhear.media.voice.vad import VadConfig
 
 Truncation = Literal["auto", "disabled"]
+NoiseReduction = Literal["near_field", "far_field"]
 MAX_PROMPT = 8192  # characters; a model keeps the last few hundred tokens of it
 
 
@@ -103,6 +104,7 @@ class SessionSettings:
     format: AudioFormat = AudioFormat()  # of the audio that comes
     packing: Packing | None = None  # in which it comes; `format` is what is made of it
     turn_detection: TurnDetection | None = TurnDetection()  # None: the client ends turns itself
+    noise_reduction: NoiseReduction | None = None  # near_field: voices in the background are none
     logprobs: bool = False  # transcripts come with log probabilities of their tokens
     provisional: bool = False  # text that may still change is wanted, too
     words: bool = False  # times of words are wanted, too
@@ -129,7 +131,8 @@ class SessionSettings:
 
     def vad(self) -> VadConfig:
         """The detector also runs for manual turns, to tell speech from silence."""
-        return (self.turn_detection or TurnDetection()).vad(hears_ends=self.hears_ends)
+        config = (self.turn_detection or TurnDetection()).vad(hears_ends=self.hears_ends)
+        return replace(config, near_field=self.noise_reduction == "near_field")
 
     @property
     def turn_end(self) -> Literal["sound", "silence"] | None:

@@ -6,12 +6,14 @@ All positions are absolute sample numbers on one 16 kHz stream.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lookhear.media.voice.nearness import Nearness
 from lookhear.media.voice.silero import CONTEXT, WINDOW, SileroModel, SileroStream
 
 __all__ = [
@@ -76,6 +78,7 @@ class VadConfig:
     silence_duration_ms: int = 500
     min_speech_ms: int = 64
     pauses_ms: tuple[int, ...] = ()  # silences that are told of, shorter than the last
+    near_field: bool = False  # voices that are far quieter than the nearest one are none
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.threshold <= 1.0:
@@ -183,6 +186,8 @@ class VoiceDetector:
         # The samples that windows to come will see: first the context, silence at the beginning.
         self._tail: Samples = np.zeros(CONTEXT, dtype=np.float32)
         self._loudest = 0.0  # energy of a window, fading
+        self._energies: deque[float] = deque()  # of windows that are not judged yet
+        self._nearness = Nearness()
         self._judged = 0
         self.position = 0  # samples heard; up to one window of them is not judged yet
 
@@ -219,7 +224,9 @@ class VoiceDetector:
     def _amplify(self, window: Samples) -> None:
         new = window[CONTEXT:]
         window -= new @ MEAN
-        self._loudest = max(float(new @ new), self._loudest * FADING)
+        energy = float(new @ new)
+        self._energies.append(energy)
+        self._loudest = max(energy, self._loudest * FADING)
         if self._loudest < LOUD_ENERGY:
             window *= math.sqrt(LOUD_ENERGY / max(self._loudest, LEAST_ENERGY))
 
@@ -230,7 +237,12 @@ class VoiceDetector:
         events: list[VadEvent] = []
         while self._judged + WINDOW <= self.position:
             start, self._judged = self._judged, self._judged + WINDOW
-            event = self._turns.push(next(probabilities), start, self._judged)
+            probability, energy = next(probabilities), self._energies.popleft()
+            is_voice = probability >= self.config.threshold
+            is_near = self._nearness.is_near(energy, is_voice=is_voice)
+            if self.config.near_field and not is_near:
+                probability = 0.0
+            event = self._turns.push(probability, start, self._judged)
             if event is not None:
                 events.append(event)
         return events
@@ -252,5 +264,7 @@ class VoiceDetector:
         self.stream.reset()
         self._turns.reset()
         self._tail = np.zeros(CONTEXT, dtype=np.float32)
+        self._energies.clear()
+        self._nearness.reset()
         self._loudest = 0.0
         self._judged = self.position = 0

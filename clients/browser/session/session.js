@@ -24,9 +24,9 @@ export class Session extends EventTarget {
   constructor() {
     super();
     // speech, chat: ids of models, null for none. answers: speech is answered. turnEnd: of
-    // settings.js.
+    // settings.js. voices: "all", or "near" the microphone.
     this.settings = { key: "", speech: null, chat: null, language: "", prompt: "" };
-    Object.assign(this.settings, { turnEnd: "pause", answers: false });
+    Object.assign(this.settings, { turnEnd: "pause", voices: "all", answers: false });
     this.replay = new ReplayBuffer();
     this.connection = new Connection(() => this.isWanted);
     this.connection.addEventListener("message", ({ detail }) => this.take(detail.message));

@@ -10,12 +10,13 @@ const TURN_ENDS = {
 
 export const endingSilence = (turnEnd) => TURN_ENDS[turnEnd].silence;
 
-// settings: {speech, chat, language, prompt, turnEnd, answers} of a Session. wordTimes: ask for
-// them.
+// settings: {speech, chat, language, prompt, turnEnd, voices, answers} of a Session. wordTimes:
+// ask for them.
 export function sessionObject(settings, wordTimes) {
-  const { speech, chat, language, prompt, turnEnd, answers } = settings;
+  const { speech, chat, language, prompt, turnEnd, voices, answers } = settings;
   const input = { format: { type: "audio/pcm", rate: 24000 } };
   if (speech) input.transcription = { model: speech, language: language || null, prompt };
+  input.noise_reduction = voices === "near" ? { type: "near_field" } : null;
   input.turn_detection = { ...TURN_ENDS[turnEnd].detection };
   const session = {
     type: chat ? "realtime" : "transcription",

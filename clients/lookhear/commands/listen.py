@@ -54,6 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long text waits to be surer; default: as the server is set",
     )  # fmt: skip
     parser.add_argument(
+        "--near-field", action="store_true",
+        help="only who speaks near the microphone: no television, nobody at the next table",
+    )  # fmt: skip
+    parser.add_argument(
         "--out", metavar="FILE", help="also write .srt, .vtt or .txt, whole after every turn"
     )
     parser.add_argument(
@@ -124,6 +128,7 @@ async def _listen(
             prompt=parsed.prompt,
             keywords=parsed.keywords,
             delay=parsed.delay,
+            near_field=parsed.near_field,
             speakers=parsed.speakers,
         )
     return 0

@@ -58,6 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="live: how long text waits to be surer; default: as the server is set",
     )  # fmt: skip
     parser.add_argument(
+        "--near-field", action="store_true",
+        help="live: only who speaks near the microphone",
+    )  # fmt: skip
+    parser.add_argument(
         "--no-vad", action="store_true", help="write what no voice detector hears, too (singing)"
     )
     parser.add_argument("--format", choices=list(_WIRE), help="default: as --out says, or text")
@@ -79,6 +83,8 @@ def run(parsed: argparse.Namespace) -> int:
             raise UsageError("transcribe -: expected a file through a pipe, as `< talk.mp3`")
     if parsed.delay is not None and not parsed.live:
         raise UsageError("transcribe --delay: expected --live, a whole file has no delay")
+    if parsed.near_field and not parsed.live:
+        raise UsageError("transcribe --near-field: expected --live, it says where live turns end")
     return _live(parsed) if parsed.live else _whole(parsed)
 
 
@@ -252,6 +258,7 @@ def _live(parsed: argparse.Namespace) -> int:
             prompt=parsed.prompt,
             keywords=parsed.keywords,
             delay=parsed.delay,
+            near_field=parsed.near_field,
             speakers=parsed.speakers,
         )
         asyncio.run(session)

@@ -56,6 +56,7 @@ class StreamOptions:
     prompt: str | None = None  # what the speech is about
     keywords: Sequence[str] = ()  # names and terms that are heard more readily
     delay: str | None = None  # how long text waits to be surer, "minimal" to "xhigh"
+    near_field: bool = False  # who is much further from the microphone begins no turn
     turn_detection: ServerVad | None = ServerVad()  # None: the whole source is one turn
     provisional: bool = False  # ask for text that may still change, too
     words: bool = False  # ask for the times of words, too
@@ -77,16 +78,14 @@ class StreamOptions:
             keywords=list(self.keywords) or None,
             delay=self.delay,
         )
-        session: dict[str, Any] = {
-            "type": "transcription",
-            "audio": {
-                "input": {
-                    "format": {"type": "audio/pcm", "rate": RATE},
-                    "transcription": transcription,
-                    "turn_detection": self.turn_detection and self.turn_detection.payload(),
-                }
-            },
+        audio: dict[str, Any] = {
+            "format": {"type": "audio/pcm", "rate": RATE},
+            "transcription": transcription,
+            "turn_detection": self.turn_detection and self.turn_detection.payload(),
         }
+        if self.near_field:
+            audio["noise_reduction"] = {"type": "near_field"}
+        session: dict[str, Any] = {"type": "transcription", "audio": {"input": audio}}
         extensions = {name: getattr(self, name) for name in ("provisional", "words")}
         if self.speakers:  # a server of before knows nothing of it
             extensions["speakers"] = True
@@ -104,6 +103,7 @@ class TranscribeOptions(TypedDict, total=False):
     prompt: str | None
     keywords: Sequence[str]
     delay: str | None
+    near_field: bool
     turn_detection: ServerVad | None
     provisional: bool
     words: bool

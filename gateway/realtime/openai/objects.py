@@ -54,6 +54,8 @@ def session(
         if settings.delay is not None:
             transcription["delay"] = settings.delay
         audio["transcription"] = transcription
+    if settings.noise_reduction is not None:
+        audio["noise_reduction"] = {"type": settings.noise_reduction}
     if settings.turn_detection is not None:
         audio["turn_detection"] = _detection(settings.turn_detection, answers=converse is not None)
     session: Json = {

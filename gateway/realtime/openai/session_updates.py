@@ -2,8 +2,7 @@
 
 An update is a partial merge: an absent field keeps its value, null clears it, "" clears the prompt
 and the language. It is checked as a whole first, so a refused update changes nothing. Fields that
-we do not have (noise_reduction, voices) are accepted, change nothing, and
-the echo names them.
+we do not have (voices, tracing) are accepted, change nothing, and the echo names them.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ from lookhear.gateway.realtime.patience import Eagerness
 from lookhear.gateway.realtime.settings import (
     MAX_PROMPT,
     ConverseSettings,
+    NoiseReduction,
     SessionSettings,
     TurnDetection,
     default_settings,
@@ -92,10 +92,17 @@ class TurnDetectionPatch(WireModel):
     idle_timeout_ms: Annotated[int, Field(ge=5_000, le=30_000)] | None = None
 
 
+class NoiseReductionPatch(WireModel):
+    """How far from the microphone who speaks is."""
+
+    type: NoiseReduction
+
+
 class InputPatch(WireModel):
     """How the session hears."""
 
     format: FormatPatch | None = None
+    noise_reduction: NoiseReductionPatch | None = None
     transcription: TranscriptionPatch | None = None
     turn_detection: TurnDetectionPatch | None = None
 
@@ -260,6 +267,9 @@ def _with_input(
     given = patch.model_fields_set
     if "format" in given:
         new = replace(new, format=_format(patch.format))
+    if "noise_reduction" in given:
+        reduction = patch.noise_reduction
+        new = replace(new, noise_reduction=None if reduction is None else reduction.type)
     if "transcription" in given:
         new = _with_transcription(new, patch.transcription, models)
     if "turn_detection" in given:

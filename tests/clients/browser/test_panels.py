@@ -103,6 +103,7 @@ async def test_a_microphone_is_chosen_and_remembered(browser: Browser, page: Pag
 
 async def test_how_turns_end_and_what_was_said_before(page: Page, seeing: Running) -> None:
     await choose(page, "#turn-end", "high")
+    await choose(page, "#voices", "near")
     await choose(page, "#prompt", " Zaventem, Ghent ")
     await page.js(OPEN_ALL)
     await page.click("#toggle")
@@ -117,6 +118,7 @@ async def test_how_turns_end_and_what_was_said_before(page: Page, seeing: Runnin
         one.querySelector(".type").innerText == "session.updated").open = true""")
     await page.until("document.querySelector('#event-list pre')")
     updated = json.loads(await page.text("#event-list pre"))
+    assert updated["session"]["audio"]["input"]["noise_reduction"] == {"type": "near_field"}
     detection = updated["session"]["audio"]["input"]["turn_detection"]
     assert (detection["type"], detection["eagerness"]) == ("semantic_vad", "high")
 

@@ -109,8 +109,9 @@ def test_one_file(server: FileServer, files: list[str], capsys: pytest.CaptureFi
     assert b'name="vad_filter"\r\n\r\nfalse' in server.bodies[-1]
     assert transcribe(server, "a.wav", "--live", "--no-vad") == 2
     assert "--no-vad" in capsys.readouterr().err
-    assert transcribe(server, "a.wav", "--delay", "high") == 2
-    assert "expected --live" in capsys.readouterr().err
+    for live in (["--delay", "high"], ["--near-field"]):
+        assert transcribe(server, "a.wav", *live) == 2
+        assert f"{live[0]}: expected --live" in capsys.readouterr().err
 
 
 def test_what_cannot_be_played_is_told_before_a_server_is_asked(

@@ -360,6 +360,7 @@ async def test_what_is_asked_for_reaches_the_server() -> None:
             prompt="so far",
             keywords=["lamp"],
             delay="high",
+            near_field=True,
             provisional=True,
             turn_detection=ServerVad(silence_duration_ms=700),
         )
@@ -372,6 +373,7 @@ async def test_what_is_asked_for_reaches_the_server() -> None:
         **{"keywords": ["lamp"], "delay": "high"},
     }
     assert audio["turn_detection"]["silence_duration_ms"] == 700
+    assert audio["noise_reduction"] == {"type": "near_field"}
     assert server.paths == ["/v1/realtime?intent=transcription&model=a%2Fb"]
 
 

@@ -255,7 +255,7 @@ async def test_tuning_that_we_do_not_have_is_taken_and_named(shared: Running) ->
         transcription = updated["audio"]["input"]["transcription"]
         assert transcription == {"model": "fake/whisper", "keywords": ["x"], "delay": "low"}
         assert set(updated["lookhear"]["ignored"]) == {
-            *("model", "tracing", "audio.output", "audio.input.noise_reduction"),
+            *("model", "tracing", "audio.output", "audio.input.noise_reduction.strength"),
             "audio.input.turn_detection.idle_timeout_ms",
         }
         assert "error" not in client.types()

@@ -128,6 +128,24 @@ def test_a_delay_is_one_that_clients_know_and_goes_with_null() -> None:
             transcription(START, delay=wrong)
 
 
+def test_who_is_near_the_microphone() -> None:
+    near = merged(START, noise_reduction={"type": "near_field"})
+    assert near.vad() == replace(START.vad(), near_field=True)
+    assert objects.session(near, "s", None)["audio"]["input"]["noise_reduction"] == {
+        "type": "near_field"
+    }
+    assert near.ignored == () and merged(near, turn_detection=None).vad().near_field
+    semantic = merged(near, turn_detection={"type": "semantic_vad"})
+    assert semantic.vad().near_field
+    far = merged(near, noise_reduction={"type": "far_field"})
+    assert far.vad() == START.vad() and far.noise_reduction == "far_field"
+    assert merged(near, noise_reduction=None) == START
+    assert "noise_reduction" not in objects.session(START, "s", None)["audio"]["input"]
+    for wrong in ("near", None):
+        with pytest.raises(ProtocolError, match=r"noise_reduction\.type: expected .*near_field"):
+            merged(START, noise_reduction={"type": wrong})
+
+
 def test_candidates_are_languages_of_the_model() -> None:
     two = transcription(START, languages=["de-DE", "en"])
     assert two.transcription().languages == ("de", "en")
