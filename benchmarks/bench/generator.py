@@ -80,12 +80,13 @@ def generate(
     packet_seconds: float = 0.02,
     tell_language: bool = False,
     pace: float = 1.0,
+    near_field: bool = False,
 ) -> list[Trace]:
     """Stream all sessions, `concurrency` at a time; traces in the order of `sessions`.
 
     tell_language: the servers need not find the language out. pace: 1.0 is the speed of
-    speech. ConnectionFailed if not one session lived to its end; the message is what was wrong with
-    the first. GeneratorFailed.
+    speech. near_field: as in `Job`. ConnectionFailed if not one session lived to its end; the
+    message is what was wrong with the first. GeneratorFailed.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -110,6 +111,7 @@ def generate(
             packet_seconds=packet_seconds,
             pace=pace,
             turns=target.turns,
+            near_field=near_field,
         )
         seconds = audio_seconds(sessions) / concurrency / pace
         about = f"{len(sessions)} sessions, {concurrency} at once, {seconds:.0f} s"

@@ -10,6 +10,7 @@ interludes  pauses, and after every fourth utterance noise or music
 noise-20    pauses, with pink noise 20 dB below the speech
 noise-10    the same, 10 dB
 telephone   pauses, over a line of 8 kHz in mu-law
+television  pauses, and somebody who speaks on and on 15 dB below
 mixed       pauses, and behind one to three utterances another language
 nobody      silence, noises, hum, clicks, chords: every word is one too many
 """
@@ -95,6 +96,7 @@ class Subject:
             seed=self.options.seed,
             tell_language=self.options.tell_language,
             pace=pace,
+            near_field=self.options.near_field,
         )
 
 
@@ -219,6 +221,11 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--tell-language", action="store_true", help="nothing has to be detected")
     found.add_argument("--file-only", action="store_true", help="no live sessions")
+    found.add_argument(
+        "--near-field",
+        action="store_true",
+        help="live: who is far from the microphone is not heard",
+    )
     found.add_argument("--burst", action="store_true", help="live also as fast as the server reads")
     found.add_argument(
         "--data",

@@ -29,7 +29,7 @@ from lookhear.bench.measures.spelling import WHISPER, spelled
 from lookhear.bench.measures.trace import RATE, SpokenWord
 from lookhear.bench.measures.wording import sentences_of, written_alike
 from lookhear.bench.recordings import debian, human
-from lookhear.bench.recordings.composed import PAUSES, minutes_long, noisy, telephone
+from lookhear.bench.recordings.composed import PAUSES, beside, minutes_long, noisy, telephone
 from lookhear.bench.recordings.conditions import IN_A_ROW, by_turns
 from lookhear.bench.recordings.debian import Package, fetch, members
 from lookhear.bench.recordings.session import Session
@@ -183,6 +183,20 @@ def test_noise_is_as_far_below_the_speech_as_it_says() -> None:
         added = noisy(decibels)(clean).pcm.astype(float) - clean.pcm
         ratio = 20 * np.log10(clean.pcm.astype(float).std() / added.std())
         assert ratio == pytest.approx(decibels, abs=0.3)
+
+
+def test_who_speaks_on_is_as_far_below_and_as_long_as_the_speech() -> None:
+    def said(seconds: float, loud: float) -> Session:
+        sound = (tone(seconds) * loud).astype("<i2")
+        return Session("s", sound, "w", (SpokenWord("w", 0.0, seconds),), "en")
+
+    speech, others = said(4.0, 8000), [said(1.0, 900), said(0.7, 900)]
+    made = beside(others, 15.0, 0)(speech)
+    added = made.pcm.astype(float) - speech.pcm
+    assert 20 * np.log10(speech.pcm.astype(float).std() / added.std()) == pytest.approx(
+        15.0, abs=0.3
+    )
+    assert made.words == speech.words and len(made.pcm) == len(speech.pcm)
 
 
 @given(num_samples=st.integers(RATE, 4 * RATE))

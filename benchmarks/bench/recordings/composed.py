@@ -86,15 +86,33 @@ def noisy(decibels: float, seed: int = 0) -> Callable[[Session], Session]:
 
     def add(session: Session) -> Session:
         samples = session.pcm / 32768.0
-        spoken = np.concatenate(
-            [samples[int(w.start * RATE) : int(w.end * RATE)] for w in session.words]
-        )
-        level = float(np.sqrt((spoken**2).mean())) * 10 ** (-decibels / 20)
+        level = _level(session) * 10 ** (-decibels / 20)
         # A sample more: seconds times the rate may end just below a whole number.
         hiss = noise((len(samples) + 1) / RATE, np.random.default_rng(seed))[: len(samples)]
         return replace(session, pcm=pcm(samples + hiss * level))
 
     return add
+
+
+def beside(utterances: Sequence[Session], decibels: float, seed: int) -> Callable[..., Session]:
+    """Adds somebody who says these without a pause, that much below the level of the speech."""
+    order = np.random.default_rng(seed).permutation(len(utterances))
+    level = np.mean([_level(utterance) for utterance in utterances])
+    other = np.concatenate([utterances[i].pcm / 32768.0 for i in order])
+
+    def add(session: Session) -> Session:
+        gain = _level(session) / level * 10 ** (-decibels / 20)
+        background = np.resize(other, len(session.pcm)) * gain
+        return replace(session, pcm=pcm(session.pcm / 32768.0 + background))
+
+    return add
+
+
+def _level(session: Session) -> float:
+    """Root mean square of its words, of full scale."""
+    samples = session.pcm / 32768.0
+    spoken = [samples[int(w.start * RATE) : int(w.end * RATE)] for w in session.words]
+    return float(np.sqrt((np.concatenate(spoken) ** 2).mean()))
 
 
 def telephone(session: Session) -> Session:

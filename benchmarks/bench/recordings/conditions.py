@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from lookhear.bench.recordings.composed import minutes_long, noisy, telephone
+from lookhear.bench.recordings.composed import beside, minutes_long, noisy, telephone
 from lookhear.bench.recordings.session import Session
 from lookhear.errors import UsageError
 
@@ -33,6 +33,11 @@ def _long(
     return compose
 
 
+def _television(utterances: Sequence[Session], seconds: float, seed: int) -> list[Session]:
+    add = beside(utterances, 15.0, seed)
+    return [add(session) for session in _long()(utterances, seconds, seed)]
+
+
 CONDITIONS: dict[str, Compose] = {
     "utterances": lambda utterances, seconds, seed: list(utterances),
     "pauses": _long(),
@@ -41,6 +46,7 @@ CONDITIONS: dict[str, Compose] = {
     "noise-20": _long(noisy(20.0)),
     "noise-10": _long(noisy(10.0)),
     "telephone": _long(telephone),
+    "television": _television,
 }
 
 

@@ -30,7 +30,8 @@ class Job:
     `wires.registry`. model: None for the server's own choice. provisional: ask for text
     that may still change, words: for the times of words, where that has to be asked for and may be
     refused. packet_seconds: audio per packet, for
-    the wires that leave it to the client. turns: on the wires that can be told.
+    the wires that leave it to the client. turns, near_field (who is further from the microphone is
+    not heard): on the wires that can be told.
     """
 
     url: str
@@ -46,6 +47,7 @@ class Job:
     model: str | None = None
     packet_seconds: float = 0.02
     turns: Turns = "silence"
+    near_field: bool = False
 
     def to_json(self) -> str:
         """For the file that the load generator reads."""

@@ -84,16 +84,14 @@ async def converse(
 def session_update(job: Job, plan: SessionPlan, extensions: dict[str, bool]) -> dict[str, Any]:
     """The session as a client asks for it. extensions: of ours, wanted."""
     transcription = {"model": job.model, "language": plan.language}
-    session: dict[str, Any] = {
-        "type": "transcription",
-        "audio": {
-            "input": {
-                "format": {"type": "audio/pcm", "rate": RATE},
-                "transcription": {key: value for key, value in transcription.items() if value},
-                "turn_detection": DETECTION[job.turns],
-            }
-        },
+    audio: dict[str, Any] = {
+        "format": {"type": "audio/pcm", "rate": RATE},
+        "transcription": {key: value for key, value in transcription.items() if value},
+        "turn_detection": DETECTION[job.turns],
     }
+    if job.near_field:
+        audio["noise_reduction"] = {"type": "near_field"}
+    session: dict[str, Any] = {"type": "transcription", "audio": {"input": audio}}
     if extensions:
         session["lookhear"] = extensions
     return {"type": "session.update", "session": session}
