@@ -43,7 +43,7 @@ from tools.random_checkpoints.whisper import build_random_whisper
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = build_random_whisper(
-        tmp_path_factory.mktemp("whisper"), layers=2, width=32, heads=2, seed=3, context=96
+        tmp_path_factory.mktemp("whisper"), layers=2, width=32, heads=2, seed=3, context=56
     )
     # Beside half a minute of silence, one noise is to random weights as any other.
     (made / "lookhear.json").write_text('{"short_windows": true}')

@@ -236,7 +236,8 @@ def test_sessions_hear_the_same_words(
 ) -> None:
     folder = served_asr
     if kind == "whisper":
-        folder = build_random_whisper(tmp_path, seed=3, context=96)
+        folder = build_random_whisper(tmp_path, seed=3, context=56)
+        (folder / "lookhear.json").write_text('{"short_windows": true}')
     scripts = {
         "a": playing.turn("a", 1, 2.0),
         "b": playing.turn("b", 2, 1.6, 0.7, language="de"),
