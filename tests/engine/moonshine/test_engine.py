@@ -26,9 +26,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 SCRIPTS = {
     "a": turn("a", 0, 5.0),
-    "b": turn("b", 1, 9.0, piece=0.3),
+    "b": turn("b", 1, 7.5, piece=0.3),
     "c": turn("c", 2, 1.2),
-    "f": file("f", 3, 30.0),
+    "f": file("f", 3, 16.0),
 }
 
 

@@ -204,11 +204,11 @@ def core(model: str = "demo-whisper") -> EngineCore:
 
 @cache
 def recording() -> tuple[Samples, list[tuple[int, int]]]:
-    """Some four minutes of three utterances, over and over."""
+    """Just long enough to be cut: three utterances, over and over."""
     parts: list[Samples] = []
     found: list[tuple[int, int]] = []
     at = 0
-    while at < 240 * SAMPLE_RATE:
+    while at < LONG + 20 * SAMPLE_RATE:
         for number, one in enumerate(utterances()):
             quiet = np.zeros(round((0.8 + 0.3 * number) * SAMPLE_RATE), np.float32)
             found.append((at + len(quiet), at + len(quiet) + len(one)))
