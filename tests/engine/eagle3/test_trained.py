@@ -78,7 +78,7 @@ def test_a_trained_head_saves_passes(tmp_path: Path) -> None:
     torch.manual_seed(0)
     headed = build_headed(tmp_path, says=None, silent_from=1)
     unseen = range(1000, 1006)
-    before = rate(headed.runner(), unseen)
+    before = rate(headed.runner(), unseen[:2])  # of few tokens: each is a round of wrong guesses
     train(headed, written(headed, range(24)))
     after = rate(headed.runner(), unseen)
     assert before < 1.3

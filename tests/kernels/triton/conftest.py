@@ -15,6 +15,7 @@ from triton.runtime import interpreter
 def quick_interpreter() -> None:
     _take_the_languages_place_once_a_launch()
     _make_types_once()
+    _leave_alone_what_is_alike()
     _look_for_overflow_where_it_is_told()
 
 
@@ -50,6 +51,7 @@ def _make_types_once() -> None:
             make_type(self, element_ty, shape)
             found = made[id(element_ty), sizes] = self.__dict__.copy()
             found["of_tensors"] = _described(self.shape, self.numel)
+            found["sizes"] = sizes
         self.__dict__.update(found)
 
     def describe(self: Any, handle: Any, type: Any) -> None:
@@ -65,6 +67,20 @@ def _make_types_once() -> None:
     tl.block_type.__init__ = made_before
     tl.tensor.__init__ = describe
     interpreter._get_np_dtype = known_type
+
+
+def _leave_alone_what_is_alike() -> None:
+    """Of two blocks of one shape nothing is to be changed: to find that out size by size takes
+    longer than most operations."""
+    broadcast = TritonSemantic.broadcast_impl_value
+
+    def broadcast_others(self: Any, lhs: Any, rhs: Any) -> Any:
+        left, right = lhs.type, rhs.type
+        if left.is_block() and right.is_block() and left.sizes == right.sizes:
+            return lhs, rhs
+        return broadcast(self, lhs, rhs)
+
+    TritonSemantic.broadcast_impl_value = broadcast_others
 
 
 def _look_for_overflow_where_it_is_told() -> None:
