@@ -28,17 +28,19 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.engine.imagined.tensors import name_of, storage_of, tensors_in
+
 CUDA = torch.device("cuda", 0)
 GARBAGE = -(2**40)
-HOST_READS = (
+HOST_READS = {
     Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.item, Tensor.__int__, Tensor.__float__,
     Tensor.__bool__, Tensor.__index__,
-)  # fmt: skip
+}  # fmt: skip
 # Operations whose result's size depends on values, or that hand a value to the host.
-WAITING = (
+WAITING = {
     "_local_scalar_dense", "nonzero", "nonzero_numpy", "masked_select", "equal", "is_nonzero",
     "unique_dim", "_unique2", "unique_consecutive", "bincount", "repeat_interleave",
-)  # fmt: skip
+}  # fmt: skip
 # Of these nothing is computed: they are most of what is asked.
 DESCRIBING = {
     *(getattr(Tensor, name).__get__ for name in ("shape", "dtype", "ndim", "layout", "itemsize")),
@@ -46,7 +48,13 @@ DESCRIBING = {
     Tensor.element_size, Tensor.is_contiguous, Tensor.is_floating_point, Tensor.untyped_storage,
     Tensor.data_ptr,
 }  # fmt: skip
-INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")
+# To these something is done before they are called, or instead.
+SPECIAL = {
+    Tensor.device.__get__, Tensor.is_cuda.__get__, Tensor.is_pinned,  # type: ignore[attr-defined]
+    Tensor.pin_memory, Tensor.new_tensor, Tensor.__getitem__, Tensor.__setitem__, Tensor.cpu,
+    Tensor.cuda, Tensor.to, torch.where, *HOST_READS,
+}  # fmt: skip
+INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_"}
 
 
 class Fault(AssertionError):
@@ -67,7 +75,7 @@ class Card:
     def __init__(self) -> None:
         self.phase = Phase.SETTING_UP
         self.is_paused = False
-        self.is_inside = False  # of a function that has the card's tensors among its arguments
+        self.inside: Any = ()  # the arguments of the function that is called; True: it is ours
         self.is_scalar = False  # of an assignment of a number
         self.num: Counter[str] = Counter()
         self.launch = 0  # number of the step that is launched, or was last
@@ -81,20 +89,26 @@ class Card:
     # --- whose memory is it ----------------------------------------------------------------------
 
     def holds(self, tensor: Tensor) -> bool:
-        return _storage(tensor) in self._mine
+        return storage_of(tensor) in self._mine
 
     def is_pinned(self, tensor: Tensor) -> bool:
-        return _storage(tensor) in self._pinned
+        return storage_of(tensor) in self._pinned
+
+    def is_inside(self) -> bool:
+        """Of a function that has the card's tensors among its arguments."""
+        return self.inside is True or any(map(self.holds, tensors_in(self.inside)))
 
     def take(self, tensor: Tensor) -> Tensor:
         """From now on it is the card's."""
-        self._mine[_storage(tensor)] = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+        storage = storage_of(tensor)
+        if storage not in self._mine:  # the reference keeps others from having its address
+            self._mine[storage] = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
         return tensor
 
     def pin(self, tensor: Tensor) -> Tensor:
         self.forbid_capturing("pinned memory is allocated")
         self.num["pinned"] += 1
-        self._pinned[_storage(tensor)] = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+        self._pinned[storage_of(tensor)] = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
         return tensor
 
     # --- phases ----------------------------------------------------------------------------------
@@ -163,8 +177,8 @@ class Card:
         if self.holds(tensor):
             self.forbid_waiting(what)
             return
-        storages = [_storage(target) for _, target, _ in self._arriving]
-        if _storage(tensor) in storages:
+        storages = [storage_of(target) for _, target, _ in self._arriving]
+        if storage_of(tensor) in storages:
             raise Fault(f"{what} before the copy from the device has arrived")
 
     def record(self) -> int:
@@ -218,12 +232,14 @@ class Functions(TorchFunctionMode):
         self._card = card
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        card, kwargs = self._card, dict(kwargs or {})
+        card = self._card
         if card.is_paused or func in DESCRIBING:
-            return func(*args, **kwargs)
-        special = self._special(func, args, kwargs)
-        if special is not NotImplemented:
-            return special
+            return func(*args, **(kwargs or {}))
+        kwargs = dict(kwargs or {})
+        if func in SPECIAL:
+            special = self._special(func, args, kwargs)
+            if special is not NotImplemented:
+                return special
         is_ours = kwargs.get("device") is not None and _is_cuda(kwargs["device"])
         if is_ours:
             kwargs["device"] = "cpu"
@@ -231,15 +247,15 @@ class Functions(TorchFunctionMode):
                 card.forbid_capturing("numbers of the host")
                 card.forbid_waiting(f"{func.__name__} of numbers of the host on a device")
         pins = bool(kwargs.pop("pin_memory", False))
-        before = card.is_inside, card.is_scalar
-        card.is_inside = is_ours or any(card.holds(x) for x in _tensors((args, kwargs)))
+        before = card.inside, card.is_scalar
+        card.inside = is_ours or (args, kwargs)
         card.is_scalar = func is Tensor.__setitem__ and not isinstance(args[2], Tensor)
         try:
             out = func(*args, **kwargs)
         finally:
-            card.is_inside, card.is_scalar = before
+            card.inside, card.is_scalar = before
         if is_ours:
-            for tensor in _tensors(out):
+            for tensor in tensors_in(out):
                 card.take(tensor)
         return card.pin(out) if pins else out
 
@@ -312,25 +328,31 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._card = card
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nobody compiles here: what tells torch's compiler to look away takes as long as a look
+        at the arguments."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         card, kwargs = self._card, kwargs or {}
         if card.is_paused:
             return func(*args, **kwargs)
-        name = func.overloadpacket.__name__
-        tensors = _tensors((args, kwargs))
-        mine = [x for x in tensors if card.holds(x)]
+        name = name_of(func)
         if name == "copy_":
             return self._copied(func, args, kwargs)
         if name == "lift_fresh":  # of numbers that have just been made a tensor
             return func(*args, **kwargs)
-        if mine:
-            self._check(name, tensors, len(mine))
-        for tensor in tensors:
-            if name in WAITING:
+        tensors = tensors_in((args, kwargs))
+        num_mine = sum(map(card.holds, tensors))
+        if num_mine and (num_mine < len(tensors) or name in INDEXING):
+            self._check(name, tensors, num_mine)
+        if name in WAITING:
+            for tensor in tensors:
                 card.check_reading(tensor, name)
         out = func(*args, **kwargs)
-        if mine or (card.is_inside and not tensors):
-            for made in _tensors(out):
+        if num_mine or (not tensors and card.is_inside()):
+            for made in tensors_in(out):
                 card.take(made)
         return out
 
@@ -356,29 +378,6 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **kwargs)
 
 
-def _storage(tensor: Tensor) -> int:
-    with torch._C.DisableTorchFunction():
-        if tensor.layout is not torch.strided:
-            return -1  # the host's: nothing sparse is ever sent
-        return int(tensor.untyped_storage()._cdata)
-
-
-def _tensors(tree: Any) -> list[Tensor]:
-    found: list[Tensor] = []
-    _gather((tree,), found)
-    return found
-
-
-def _gather(items: Any, found: list[Tensor]) -> None:
-    for item in items:
-        if isinstance(item, Tensor):
-            found.append(item)
-        elif isinstance(item, list | tuple):
-            _gather(item, found)
-        elif isinstance(item, dict):
-            _gather(item.values(), found)
-
-
 def _is_cuda(device: Any) -> bool:
     return torch.device(device).type == "cuda"
 
@@ -386,7 +385,7 @@ def _is_cuda(device: Any) -> bool:
 def filled(card: Card, ours: Any, real: Any, what: Callable[[], str]) -> Any:
     """ours: what a wrapper around launches returned, empty; real: what belongs into it."""
     with card.paused():
-        for mine, theirs in zip(_tensors(ours), _tensors(real), strict=True):
+        for mine, theirs in zip(tensors_in(ours), tensors_in(real), strict=True):
             if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
                 raise Fault(
                     f"{what()}: expected {tuple(theirs.shape)} {theirs.dtype} as torch returns, "

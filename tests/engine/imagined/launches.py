@@ -6,8 +6,8 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, wraps
-from typing import Any
+from functools import cache, wraps
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -20,7 +20,23 @@ OPTIONS = ("num_warps", "num_stages", "num_ctas", "launch_pdl")
 Variant = tuple[Any, ...]
 
 
-_signature = lru_cache(inspect.signature)  # thousands of launches of few kernels
+class Parameter(NamedTuple):
+    is_constant: bool
+    is_pointer: bool
+    is_specialised: bool
+
+
+@cache  # thousands of launches of few kernels
+def _parameters(kernel: Any) -> dict[str, Parameter]:
+    unspecialised = _declared(kernel, "do_not_specialize")
+    return {
+        key: Parameter(
+            str(parameter.annotation).lower().endswith("constexpr"),
+            key.endswith("_ptr"),
+            key not in unspecialised,
+        )
+        for key, parameter in inspect.signature(kernel.fn).parameters.items()
+    }
 
 
 class Launches:
@@ -38,28 +54,29 @@ class Launches:
             self._check(kernel, grid, args, kwargs)
 
     def _check(self, kernel: Any, grid: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        signature = _signature(kernel.fn)
-        name, parameters = kernel.fn.__name__, signature.parameters
+        name, parameters = kernel.fn.__name__, _parameters(kernel)
+        bound = dict(zip(parameters, args, strict=False))
         options = {key: kwargs[key] for key in OPTIONS if key in kwargs}
         rest = {key: value for key, value in kwargs.items() if key not in OPTIONS}
-        bound = signature.bind(*args, **rest).arguments
+        if len(args) > len(parameters) or bound.keys() & rest.keys():
+            raise Fault(f"{name}: expected {list(parameters)}, got {len(args)} and {list(rest)}")
+        bound |= rest
         if bound.keys() != parameters.keys():
             raise Fault(f"{name}: expected {list(parameters)}, got {list(bound)}")
         self._check_grid(name, grid)
-        numbers = {value for value in bound.values() if type(value) is int}
         variant: list[Any] = [name, *sorted(options.items())]
-        unspecialised = set(_declared(kernel, "do_not_specialize"))
-        for key, value in bound.items():
-            if str(parameters[key].annotation).lower().endswith("constexpr"):
+        for key, parameter in parameters.items():
+            value = bound[key]
+            if parameter.is_constant:
                 if isinstance(value, Tensor) or value is None:
                     raise Fault(f"{name}: {key}: expected a constant, got {value!r}")
                 variant.append(value)
-            elif key.endswith("_ptr"):
-                self._check_pointer(f"{name}: {key}", value, numbers)
+            elif parameter.is_pointer:
+                self._check_pointer(name, key, value, bound)
                 begin = value.storage_offset() * value.element_size()
                 variant.append((value.dtype, begin % 16 == 0))
             else:
-                variant.append(_number(f"{name}: {key}", value, key in unspecialised))
+                variant.append(_number(name, key, value, parameter.is_specialised))
         self._compiled(tuple(variant))
 
     def _check_grid(self, name: str, grid: Any) -> None:
@@ -70,19 +87,20 @@ class Launches:
         if not all(1 <= n <= most for n, most in zip(sizes, limits, strict=False)):
             raise Fault(f"{name}: grid: expected 1 to {limits}, got {sizes}")
 
-    def _check_pointer(self, what: str, value: Any, numbers: set[int]) -> None:
+    def _check_pointer(self, name: str, key: str, value: Any, bound: dict[str, Any]) -> None:
         if not isinstance(value, Tensor):
-            raise Fault(f"{what}: expected a tensor, got {value!r}")
+            raise Fault(f"{name}: {key}: expected a tensor, got {value!r}")
         if not self._card.holds(value):
-            raise Fault(f"{what}: expected a tensor of the device, got one of the host")
+            raise Fault(f"{name}: {key}: expected a tensor of the device, got one of the host")
         if value.is_contiguous():
             return
+        numbers = {number for number in bound.values() if type(number) is int}
         strides = [s for s, n in zip(value.stride(), value.shape, strict=True) if n > 1]
         if value.numel() in numbers and _is_dense(value):
             return  # element by element, in whatever order
         unknown = [stride for stride in strides if stride != 1 and stride not in numbers]
         if unknown:
-            raise Fault(f"{what}: strides {unknown} of {tuple(value.shape)} are not passed")
+            raise Fault(f"{name}: {key}: strides {unknown} of {tuple(value.shape)} are not passed")
 
     def _compiled(self, variant: Variant) -> None:
         self.num += 1
@@ -111,16 +129,16 @@ def _declared(kernel: Any, name: str) -> Sequence[str]:
     return found or ()
 
 
-def _number(what: str, value: Any, is_unspecialised: bool) -> Any:
+def _number(name: str, key: str, value: Any, is_specialised: bool) -> Any:
     """As Triton compiles for it: 1 is a constant, multiples of 16 are known to be some."""
     if type(value) is float:
         return "float"
     if type(value) is not int:
-        raise Fault(f"{what}: expected a number, got {value!r}")
+        raise Fault(f"{name}: {key}: expected a number, got {value!r}")
     if not -(2**63) <= value < 2**63:
-        raise Fault(f"{what}: expected 64 bits, got {value}")
+        raise Fault(f"{name}: {key}: expected 64 bits, got {value}")
     size = "i32" if -(2**31) <= value < 2**31 else "i64"
-    return size if is_unspecialised else (size, value == 1, value % 16 == 0)
+    return (size, value == 1, value % 16 == 0) if is_specialised else size
 
 
 def imagine(
