@@ -46,7 +46,7 @@ from lookhear.engine.speech.recognizer import Recognizer, Stretch, Tick
 from lookhear.engine.speech.segment_text import SegmentText
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.text.evidence import Looks, num_heard, num_least, num_sure
-from lookhear.engine.speech.text.hypothesis import Hypothesis, is_loop
+from lookhear.engine.speech.text.hypothesis import Hypothesis, is_endless, is_loop
 from lookhear.engine.speech.text.sentences import without_signs
 from lookhear.engine.speech.turn import Turn
 from lookhear.engine.speech.turn_language import TurnLanguage
@@ -54,8 +54,7 @@ from lookhear.engine.speech.turn_text import TurnText
 
 
 class LiveTurn(Turn):
-    """One turn of one session. See the module docstring. segment_start: position where the open
-    segment begins."""
+    """One turn of one session. segment_start: position where the open segment begins."""
 
     def __init__(
         self,
@@ -231,7 +230,7 @@ class LiveTurn(Turn):
         new = self._recognizer.hypothesis(result, tick.stretch)
         if tick.stretch.asks_language:
             return [*self._check_language(new, tick), *self.settle(), *self._provisional()]
-        if tick.stretch.before.segments and self._is_lost(new, tick.stretch, is_loop(result)):
+        if tick.stretch.said and self._is_lost(new, tick.stretch, is_loop(result)):
             self._num_lost += 1
             self._is_alone = True
             return []  # the same is heard by itself
@@ -246,8 +245,9 @@ class LiveTurn(Turn):
             count = num_heard(new, self._looks, spell, tick.end, least=least)
             self._hypothesis = new.split(count)[0]
             return [*self._close(), *self.settle()]
-        is_short = self.num_samples - self.segment_start <= self._config.cap
-        num_final = self._num_final(new, tick) if is_short else 0
+        is_long = self.num_samples - self.segment_start > self._config.cap
+        is_lost = tick.stretch.is_open and is_endless(result)
+        num_final = 0 if is_long or is_lost else self._num_final(new, tick)
         self._looks.add(tick.end, new, tick.end - self._config.oldest_look)
         self._due = num_final
         if not self._wants_language():  # that comes first, and then they are said
@@ -266,7 +266,7 @@ class LiveTurn(Turn):
         most = self._segment.num_sayable(new.tokens, len(stretch.samples))
         if is_over or most < len(new.tokens) or repeats:
             return True
-        return self._segment.echoes(stretch.before.segments[-1].tokens, new.tokens)
+        return self._segment.echoes(stretch.said, new.tokens)
 
     def _check_language(self, new: Hypothesis, tick: Tick) -> list[Event]:
         """A turn was heard by itself once more."""

@@ -63,6 +63,9 @@ class LiveConfig:
     # writes "ha sido" and "hacido" by turns for so long knows no more about it later.
     letters_share: float = 0.6
     held_words: int = 1  # words at the edge of the audio that wait all the same
+    # New audio during which all must have been heard alike to be said for good with these words:
+    # while others are heard in the background, no silence says that none will follow.
+    settled: int = SAMPLE_RATE
     # Audio of a segment after which, where nobody told the language, a turn that has others before
     # it is heard by itself again, for its language alone.
     language_checks: tuple[int, ...] = (SAMPLE_RATE, SAMPLE_RATE * 2)
@@ -86,6 +89,7 @@ class LiveConfig:
                 replace(item, samples=round(item.samples * factor)) for item in self.evidence
             ),
             letters=round(self.letters * factor),
+            settled=round(self.settled * factor),
         )
 
     def is_complete(self, length: int, silence: int, ends: float) -> bool:
@@ -109,4 +113,4 @@ class LiveConfig:
     @property
     def oldest_look(self) -> int:
         """Samples before now from which on looks still count."""
-        return max(self.letters, self.most_evidence, self.stray)
+        return max(self.letters, self.most_evidence, self.settled, self.stray)

@@ -48,6 +48,11 @@ class Stretch(NamedTuple):
     is_late: bool = False
     at_least: int = 0
 
+    @property
+    def said(self) -> tuple[int, ...]:
+        """What the model is told last of what was said before it, as audio or as its prompt."""
+        return self.before.segments[-1].tokens if self.before.segments else self.carried
+
 
 class Tick(NamedTuple):
     """A look that is under way. end: absolute position of the end of its audio. is_cut: the segment

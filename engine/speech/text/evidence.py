@@ -109,12 +109,15 @@ def num_sure(
         return _num_agreed(new, looks.last(), token_bytes, most)
     unspaced, held = new.language in UNSPACED_LANGUAGES, config.held_words
     unheld = num_unheld(new.tokens, token_bytes, held_words=held, unspaced=unspaced)
-    most, sure = min(most, unheld), 0
+    told, most, sure = most, min(most, unheld), 0
     for evidence in config.evidence:
         limit = min(most, new.num_confident(evidence.least_logprob))
         if limit > sure:
             older = looks.since(end - evidence.samples)
             sure = max(sure, _num_agreed(new, older, token_bytes, limit))
+    if told > sure:
+        older = looks.since(end - config.settled)
+        sure = max(sure, _num_agreed(new, older, token_bytes, told))
     if config.letters and most > sure:
         older = looks.since(end - config.letters)
         sure = max(sure, _num_alike(new, older, token_bytes, most, config.letters_share))

@@ -25,6 +25,11 @@ def is_loop(result: Result) -> bool:
     return result.stop is StopReason.REPETITION or _num_before_loop(result) < len(result.tokens)
 
 
+def is_endless(result: Result) -> bool:
+    """Whether the model did not come to an end: nothing that it says so is sure."""
+    return result.stop in (StopReason.REPETITION, StopReason.LENGTH)
+
+
 def _num_before_loop(result: Result) -> int:
     if result.stop not in (StopReason.REPETITION, StopReason.LENGTH):
         return len(result.tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +24,7 @@ from lookhear.engine.speech.audio_buffer import quietest
 from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
+from lookhear.engine.whisper.request import WhisperRequest
 from tests.engine.speech.scripted import Driver, Speech
 
 WINDOW = WindowRule(2 * SAMPLE_RATE, 4 * SAMPLE_RATE, 30 * SAMPLE_RATE, SAMPLE_RATE // 5)
@@ -157,6 +159,49 @@ def test_a_looping_model_is_cut_short() -> None:
     run.turn.end()
     events = run.turn.settle()
     assert [e.text for e in events if isinstance(e, TextCommitted)] == ["ha"]
+
+
+class Endless(Speech):
+    """Says a phrase until there is no room for more, before so many seconds of audio, and behind
+    a prompt for ever."""
+
+    seconds = 2.0
+    stop = StopReason.LENGTH
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        is_long = len(request.samples) > self.seconds * SAMPLE_RATE
+        if is_long and len(request.head) == 1:
+            return result
+        phrase = (*range(len(self.words)),) * 3
+        return replace(result, tokens=phrase, logprobs=(-0.01,) * len(phrase), stop=self.stop)
+
+
+@pytest.mark.parametrize("stop", [StopReason.LENGTH, StopReason.REPETITION])
+def test_nothing_is_sure_of_what_does_not_end(stop: StopReason) -> None:
+    words = [f" w{i}" for i in range(8)]
+    speech = Endless(words, [(0.4 * i, 0.4 * i + 0.35) for i in range(8)])
+    speech.stop = stop
+    run = driver(speech, provisional=True)
+    while run.position < 2 * SAMPLE_RATE:
+        run.feed(0.1)
+    assert not run.committed and run.provisional
+    while run.position < speech.duration * SAMPLE_RATE:
+        run.feed(0.1)
+    assert run.finish().text == run.committed == "".join(words).lstrip()
+
+
+def test_a_model_that_its_prompt_leads_astray_hears_the_segment_without_it() -> None:
+    words = [" one.", *(f" w{i}" for i in range(8))]
+    times = [(0.2, 0.6), *((2.5 + 0.4 * i, 2.85 + 0.4 * i) for i in range(8))]
+    speech = Endless(words, times)
+    speech.seconds = 0.0
+    run = driver(speech)
+    while run.position < speech.duration * SAMPLE_RATE:
+        run.feed(0.1)
+    assert run.finish().text == run.committed == "".join(words).lstrip()
+    assert (999, 0, 998) in [request.head for request in run.requests]
+    assert run.requests[-1].head == (998,)
 
 
 def test_noise_that_the_model_doubts_gives_no_text() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,14 +102,14 @@ def heard(*words: str) -> Hypothesis:
     return Hypothesis(tokens=tokens, logprobs=(0.0,) * len(tokens))
 
 
-def sure(*looks: Hypothesis) -> int:
+def sure(*looks: Hypothesis, config: LiveConfig = CONFIG) -> int:
     """Of the last one; each heard 10 samples more than the one before."""
     *before, new = looks
     older, end = Looks(), 10 * len(looks)
     for number, look in enumerate(before, 1):
-        older.add(10 * number, look, end - CONFIG.oldest_look)
+        older.add(10 * number, look, end - config.oldest_look)
     most = len(new.tokens)
-    return num_sure(new, older, CONFIG, piece, end=end, is_quiet=False, most=most)
+    return num_sure(new, older, config, piece, end=end, is_quiet=False, most=most)
 
 
 def test_signs_that_change_hold_nothing_up_for_ever() -> None:
@@ -131,6 +132,16 @@ def test_what_most_looks_heard_is_not_waited_for_longer_than_that() -> None:
     assert sure(*looks) == 1  # not for long enough
     assert sure(*looks, one) == 2  # five of seven
     assert sure(*looks, other) == 1  # what few heard waits, also if it is the last
+
+
+def test_the_last_word_is_sure_once_nothing_has_followed_for_long() -> None:
+    """As beside a television, which is no silence."""
+    config = replace(CONFIG, settled=50)
+    one, other = heard(" in", " order", " to"), heard(" in", " order", " work")
+    assert sure(*[one] * 5, config=config) == 2
+    assert sure(*[one] * 6, config=config) == 3
+    assert sure(one, other, *[one] * 4, config=config) == 2
+    assert sure(*[one] * 4, other, one, config=config) == 2
 
 
 def test_looks_that_hear_no_more_while_somebody_speaks_on_are_asked_for_more() -> None:
