@@ -46,7 +46,7 @@ from lookhear.engine.speech.recognizer import Recognizer, Stretch, Tick
 from lookhear.engine.speech.segment_text import SegmentText
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.text.evidence import Looks, num_heard, num_least, num_sure
-from lookhear.engine.speech.text.hypothesis import Hypothesis, is_endless, is_loop
+from lookhear.engine.speech.text.hypothesis import Hypothesis, is_loop
 from lookhear.engine.speech.text.sentences import without_signs
 from lookhear.engine.speech.turn import Turn
 from lookhear.engine.speech.turn_language import TurnLanguage
@@ -246,7 +246,7 @@ class LiveTurn(Turn):
             self._hypothesis = new.split(count)[0]
             return [*self._close(), *self.settle()]
         is_long = self.num_samples - self.segment_start > self._config.cap
-        is_lost = tick.stretch.is_open and is_endless(result)
+        is_lost = tick.stretch.is_open and new.is_endless
         num_final = 0 if is_long or is_lost else self._num_final(new, tick)
         self._looks.add(tick.end, new, tick.end - self._config.oldest_look)
         self._due = num_final

@@ -25,11 +25,6 @@ def is_loop(result: Result) -> bool:
     return result.stop is StopReason.REPETITION or _num_before_loop(result) < len(result.tokens)
 
 
-def is_endless(result: Result) -> bool:
-    """Whether the model did not come to an end: nothing that it says so is sure."""
-    return result.stop in (StopReason.REPETITION, StopReason.LENGTH)
-
-
 def _num_before_loop(result: Result) -> int:
     if result.stop not in (StopReason.REPETITION, StopReason.LENGTH):
         return len(result.tokens)
@@ -65,7 +60,8 @@ class Hypothesis(NamedTuple):
     language_logprob: how sure it is; 0 where that is not known. languages: log-probability of each
     by the audio alone, where a checkpoint says so. marks: tokens that are no text, and before which
     of `tokens` the model wrote them; of the first ones to come, in a draft. closing: how probable
-    it was behind the last word that no other comes, None if not known."""
+    it was behind the last word that no other comes, None if not known. is_endless: the model said
+    one phrase over and over, or more than its audio had room for, so nothing of it is sure."""
 
     tokens: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
@@ -75,6 +71,7 @@ class Hypothesis(NamedTuple):
     languages: Mapping[str, float] = MappingProxyType({})
     marks: tuple[tuple[int, int], ...] = ()
     closing: float | None = None
+    is_endless: bool = False
 
     @classmethod
     def of(
@@ -105,7 +102,14 @@ class Hypothesis(NamedTuple):
             offset = start / SAMPLE_RATE
             times = result.token_times[num_prefix : num_prefix + count]
             spans = tuple((max(0.0, offset + a), max(0.0, offset + b)) for a, b in times)
-        return cls(result.tokens[:count], result.logprobs[:count], spans, language)
+        is_over = result.stop is StopReason.LENGTH and is_bounded
+        return cls(
+            result.tokens[:count],
+            result.logprobs[:count],
+            spans,
+            language,
+            is_endless=is_over or result.stop is StopReason.REPETITION,
+        )
 
     def split(self, count: int) -> tuple[Hypothesis, Hypothesis]:
         """The first count tokens, and the rest."""
@@ -127,6 +131,7 @@ class Hypothesis(NamedTuple):
             self.marks
             and tuple((i - first, token) for i, token in self.marks if first <= i < last),
             self.closing,
+            self.is_endless,
         )
 
     def without(self, is_mark: Callable[[int], bool]) -> Hypothesis:

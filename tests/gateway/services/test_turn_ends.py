@@ -126,6 +126,7 @@ async def test_a_pause_is_asked_about_once_and_what_ends_there_is_over_for_what_
     for start in range(0, len(samples), split):
         piece = samples[start : start + split]
         windows = script[start // 512 : (start + len(piece)) // 512]
+        assert len(intake.windows(piece)) == len(windows)  # that the script judges
         async for part in intake.heard(piece, windows, ends, wants_sound):
             told += [(event, part.over) for event in part.events]
             if part.pause is not None and part.pause.milliseconds == 600:
