@@ -72,6 +72,11 @@ class CondensedAudio:
             total += min(last, end) - max(first, start)
         return total
 
+    def stretches(self, start: int, end: int) -> int:
+        """How many stretches of speech have a sample in [start, end)."""
+        behind = self.speech[bisect_right(self._ends, start) :]
+        return sum(start < end and first < end for first, _ in behind)
+
     def spoken_until(self, start: int, end: int, share: float) -> tuple[int, int]:
         """Where a share of the speech in [start, end) has been said: (end of what was before, start
         of what follows). They differ if there is a pause within NEAR."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ BEYOND_SECONDS = 1.0  # times are told to the second at times; what is later was
 UNHEARD = SAMPLE_RATE
 # The same where the model says that somebody begins to speak.
 BEGUN = SAMPLE_RATE * 3 // 10
+# Seconds that the last token of a window lasts at most.
+LONGEST_TOKEN = 1.0
 SENTENCE_PAUSE = SAMPLE_RATE // 2
 # Of a window in which several languages seem to be spoken: a shorter one is mostly a sentence that
 # sounds like several. And the shortest part of a longer one.
@@ -43,6 +46,25 @@ SHORTEST_MIXED = SAMPLE_RATE * 6
 SHORTEST_PART = SAMPLE_RATE
 # A text that was sampled this freely is no prompt for the next one (openai/whisper).
 MOST_CARRIED_TEMPERATURE = 0.5
+
+
+class Piece(NamedTuple):
+    """A segment of a window: heard.tokens[first:last], and its seconds in the window."""
+
+    first: int
+    last: int
+    text: str
+    start: float
+    end: float
+
+
+class Cut(NamedTuple):
+    """A window's text in segments. moved: seconds of the window that are done with; None: all.
+    is_whole: nobody speaks where it ends."""
+
+    pieces: list[Piece]
+    moved: float | None
+    is_whole: bool
 
 
 class WhisperFile(FileTranscription):
@@ -69,6 +91,7 @@ class WhisperFile(FileTranscription):
         self._window = window
         self._quick = quick
         self._is_doubted = False  # what a quick window said of what is to be heard next
+        self._asks_times = False  # of the words of the next window, since the model's are in doubt
         self._slides = cap is None
         self._given = prompter.language_token(message.settings.language)
         self._languages = FileLanguage(message.settings.languages, self._before)
@@ -129,7 +152,7 @@ class WhisperFile(FileTranscription):
             timestamps=True,
             temperature=self._attempts.temperature,
             seed=self._attempts.count,
-            align=settings.words,
+            align=settings.words or self._asks_times,
             expected=self._expected,
             doubts=None if self._attempts.temperature else self._doubts,
             adapter=self._adapter,
@@ -176,8 +199,14 @@ class WhisperFile(FileTranscription):
         chosen = self._attempts.take(attempt)
         if chosen is None:
             return 0  # once more, less greedily
-        self._trial, self._is_doubted = WindowLanguage(), False
-        done = self._keep(chosen, num_samples)
+        cut = self._cut(chosen.heard, num_samples)
+        if self._is_doubtful(cut, chosen):
+            if not chosen.heard.spans and not self._asks_times:
+                self._trial, self._asks_times = WindowLanguage(), True
+                return 0  # once more, with the times of its words
+            cut = self._cut(chosen.heard, num_samples, by_words=bool(chosen.heard.spans))
+        self._trial, self._is_doubted, self._asks_times = WindowLanguage(), False, False
+        done = self._keep(chosen, cut, num_samples)
         self._room = min(self._cap, 2 * self._room)
         if self._room < self._cap:
             self._closed = []  # what follows may be in another language
@@ -202,52 +231,75 @@ class WhisperFile(FileTranscription):
         begin = self._position
         return self._audio.spoken(begin, begin + num_samples) / SAMPLE_RATE
 
-    def _keep(self, chosen: Attempt, num_samples: int) -> int:
-        """What the model says of this window; returns how many of its samples are done with."""
-        heard, begin = chosen.heard, self._position
+    def _cut(self, heard: Hypothesis, num_samples: int, *, by_words: bool = False) -> Cut:
+        """by_words: the times are those of its words, which it has."""
+        prompter, begin = self._prompter, self._position
         end = begin + num_samples
-        code = self._prompter.language_code(chosen.language)
-        if self._given is None and code is not None and heard.tokens:  # silence has no language
-            self._languages.keep(code, self._sound)
-            if self._message.settings.task == "translate":
-                self._given = chosen.language  # all text is English, and tells nothing of the next
         # Nobody speaks on where the window ends: its last segment is complete.
         is_whole = not self._slides or end == self._end or self._audio.spoken(end - 1, end + 1) == 0
-        pieces, moved = split_segments(
-            heard.tokens, self._prompter.timestamp_seconds, keep_open=is_whole
-        )
+        pieces, moved = split_segments(heard.tokens, prompter.timestamp_seconds, keep_open=is_whole)
         offset, longest = begin / SAMPLE_RATE, num_samples / SAMPLE_RATE
-        if chosen.temperature > MOST_CARRIED_TEMPERATURE:
-            self._closed = []
-        last_end = 0.0
+        kept, told = list[Piece](), 0.0
         for first, last, start_s, end_s in pieces:
-            part = heard.split(last)[0].split(first)[1]
-            text = self._prompter.decode_bytes(part.tokens).decode("utf-8", "replace")
+            text = prompter.decode_bytes(heard.tokens[first:last]).decode("utf-8", "replace")
             if not text.strip():
                 continue
+            told = min(end_s, longest)
+            if by_words:
+                start_s, end_s = heard.spans[first][0] - offset, heard.spans[last - 1][1] - offset
             start_s = min(start_s, longest)
-            end_s = last_end = max(start_s, min(end_s, longest))
-            self._add(
-                part,
-                text,
-                offset + start_s,
-                offset + end_s,
-                chosen.no_speech,
-                chosen.temperature,
-            )
-            # With its timestamps: after plain text a model stops to write them.
-            said = heard.tokens[max(0, first - 1) : last + 1]
-            self._closed = (self._closed + list(said))[-self._prompter.max_prompt :]
-        if self._slides and self._message.speech is not None and last_end:
+            kept.append(Piece(first, last, text, start_s, max(start_s, min(end_s, longest))))
+        if not self._slides:
+            return Cut(kept, None, is_whole)
+        if kept and self._message.speech is not None:
+            last_end = kept[-1].end
+            if by_words:
+                # By its time the last token may fill a window in which nobody speaks any more.
+                begun = heard.spans[kept[-1].last - 1][0] - offset
+                last_end = told if told > begun else min(last_end, begun + LONGEST_TOKEN)
+                moved = None if moved is None else max(moved, last_end)
             rest = begin + round(last_end * SAMPLE_RATE)
             going_on = end if moved is None else begin + round(moved * SAMPLE_RATE)
             if self._audio.spoken(rest, end) >= UNHEARD:
                 moved = last_end
             elif is_whole and self._audio.spoken(min(going_on, end), end) < BEGUN:
                 moved = None
-        elif not self._slides:
-            moved = None
-        advance = num_samples if moved is None else round(moved * SAMPLE_RATE)
+        return Cut(kept, moved, is_whole)
+
+    def _is_doubtful(self, cut: Cut, chosen: Attempt) -> bool:
+        """Whether a window is to be heard on from a place before which more segments are said than
+        stretches of speech are there. The model's times run ahead of short words with pauses
+        between them; the last of the words would be said twice."""
+        if cut.moved is None or not cut.is_whole or chosen.temperature:
+            return False
+        begin = self._position
+        before = self._audio.stretches(begin, begin + round(cut.moved * SAMPLE_RATE))
+        return self._message.speech is not None and len(cut.pieces) > before
+
+    def _keep(self, chosen: Attempt, cut: Cut, num_samples: int) -> int:
+        """What the model says of this window; returns how many of its samples are done with."""
+        heard = chosen.heard
+        code = self._prompter.language_code(chosen.language)
+        if self._given is None and code is not None and heard.tokens:  # silence has no language
+            self._languages.keep(code, self._sound)
+            if self._message.settings.task == "translate":
+                self._given = chosen.language  # all text is English, and tells nothing of the next
+        offset = self._position / SAMPLE_RATE
+        if chosen.temperature > MOST_CARRIED_TEMPERATURE:
+            self._closed = []
+        for piece in cut.pieces:
+            self._add(
+                heard.split(piece.last)[0].split(piece.first)[1],
+                piece.text,
+                offset + piece.start,
+                offset + piece.end,
+                chosen.no_speech,
+                chosen.temperature,
+            )
+            # With its timestamps: after plain text a model stops to write them.
+            said = heard.tokens[max(0, piece.first - 1) : piece.last + 1]
+            self._closed = (self._closed + list(said))[-self._prompter.max_prompt :]
+        advance = num_samples if cut.moved is None else round(cut.moved * SAMPLE_RATE)
         # A window that claims to end where it began would never let us get on.
         return num_samples if advance < SAMPLE_RATE // 2 else min(advance, num_samples)
 

@@ -64,6 +64,8 @@ def test_spoken_counts_samples_of_speech(
         is_speech[first:last] = True
     a, b = sorted(data.draw(st.tuples(*[st.integers(0, len(audio.samples))] * 2)))
     assert audio.spoken(a, b) == is_speech[a:b].sum()
+    begun = sum(is_speech[max(first, a) : min(last, b)].any() for first, last in audio.speech)
+    assert audio.stretches(a, b) == begun
     following = audio.next_pause(a, 1)
     if following is not None:
         assert following >= a and not is_speech[following : following + 1].any()

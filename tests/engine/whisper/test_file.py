@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -91,10 +92,14 @@ def heard_by(
 
 @pytest.mark.parametrize("cap", [None, 14 * SAMPLE_RATE])
 @pytest.mark.parametrize("quick", [None, QUICK])
+@pytest.mark.parametrize("speech", [None, [(0, 20), (21, 28), (29, 74)]])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_any_model_output_gets_to_the_end_of_the_file(
-    quick: WindowRule | None, cap: int | None, data: st.DataObject
+    speech: list[tuple[int, int]] | None,
+    quick: WindowRule | None,
+    cap: int | None,
+    data: st.DataObject,
 ) -> None:
     """Whatever the model says, every request moves on, and the end is reached."""
     message = TranscribeFile(
@@ -102,6 +107,7 @@ def test_any_model_output_gets_to_the_end_of_the_file(
         TranscriptionSettings(model="m"),
         np.zeros(75 * SAMPLE_RATE, np.float32),
         True,
+        speech=speech and [(a * SAMPLE_RATE, b * SAMPLE_RATE) for a, b in speech],
         tells_progress=True,
     )
     read = 0
@@ -117,6 +123,12 @@ def test_any_model_output_gets_to_the_end_of_the_file(
         read += request.window_samples // AUDIO_TOKEN
         said = tuple(data.draw(st.lists(token, max_size=8)))
         result = Result(request.key, said, (0.0,) * len(said), 0, StopReason.END, language=1001)
+        if request.align:
+            second = st.floats(0, len(request.samples) / SAMPLE_RATE)
+            times = sorted(
+                data.draw(st.lists(second, min_size=2 * len(said), max_size=2 * len(said)))
+            )
+            result = replace(result, token_times=tuple(zip(times[::2], times[1::2], strict=True)))
         events += job.absorb(result)
     *told, done = events
     assert isinstance(done, FileTranscribed) and job.is_done
@@ -193,3 +205,46 @@ def test_what_begins_at_the_end_of_a_window_is_heard_in_the_next_one(
     assert 28.8 < end <= 30.2
     job.absorb(answer_to(request, (STAMP, 0, 1, 2, 3, *said), -0.1))
     assert job._position / SAMPLE_RATE == pytest.approx(end if goes_on is None else goes_on)
+
+
+def test_times_that_run_ahead_of_the_words_have_nothing_said_twice() -> None:
+    """Four short words with pauses between them, of which the model says that they follow each
+    other by the second: the last two are no speech that was not heard."""
+    spoken = [(at, at + 1.0) for at in (1.0, 9.0, 17.0, 25.0)]
+    speech = [(round(a * SAMPLE_RATE), round(b * SAMPLE_RATE)) for a, b in spoken]
+    samples = np.zeros(27 * SAMPLE_RATE, np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
+    job = heard_by(Stamped([" a", " b", " c", " d"]), message)
+    request = job.make_request()
+    stamps = [STAMP + 10 * second for second in range(5)]
+    said = (stamps[0], 0, stamps[1], stamps[1], 1, stamps[2], stamps[2], 2, stamps[3], stamps[3], 3)
+    answer = answer_to(request, (*said, stamps[4]), -0.1)
+    assert job.absorb(answer) == [] and job._position == 0
+    request = job.make_request()
+    assert request.align, "the same window, with the times of its words"
+    condensed = [a / SAMPLE_RATE for a, _ in job._audio.speech]
+    times = [(0.0, 0.0)] * len(answer.tokens)
+    for token, start in zip((1, 4, 7, 10), condensed, strict=True):
+        times[token] = (start, start + 1.2)
+    [done] = job.absorb(replace(answer, token_times=tuple(times)))
+    assert isinstance(done, FileTranscribed) and done.text == "a b c d"
+    assert [round(segment.start) for segment in done.segments] == [1, 9, 17, 25]
+
+
+@pytest.mark.parametrize("begun", [6.0, 11.2])
+def test_speech_behind_the_words_of_a_window_is_heard_from_their_end_on(begun: float) -> None:
+    """Two sentences without a pause, and a third that the model did not write: where its own time
+    for the end of the second is behind the last word's beginning, it is right."""
+    spoken = [(0.0, 12.0), (13.0, 20.0)]
+    speech = [(round(a * SAMPLE_RATE), round(b * SAMPLE_RATE)) for a, b in spoken]
+    samples = np.zeros(20 * SAMPLE_RATE, np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
+    job = heard_by(Stamped([" a", " b"]), message)
+    said = (STAMP, 0, STAMP + 60, STAMP + 60, 1, STAMP + 120)
+    answer = answer_to(job.make_request(), said, -0.1)
+    assert job.absorb(answer) == [] and job._position == 0
+    assert job.make_request().align
+    times = ((0.0, 0.0), (0.0, 6.0), (6.0, 6.0), (6.0, 6.0), (begun, 20.0), (20.0, 20.0))
+    job.absorb(replace(answer, token_times=times))
+    assert job._position / SAMPLE_RATE == pytest.approx(12.0)
+    assert not job.make_request().align
