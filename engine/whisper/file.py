@@ -37,6 +37,8 @@ BEYOND_SECONDS = 1.0  # times are told to the second at times; what is later was
 UNHEARD = SAMPLE_RATE
 # The same where the model says that somebody begins to speak.
 BEGUN = SAMPLE_RATE * 3 // 10
+# Seconds that a time may be off which is told to the second.
+AHEAD = 1.0
 # Seconds that the last token of a window lasts at most.
 LONGEST_TOKEN = 1.0
 SENTENCE_PAUSE = SAMPLE_RATE // 2
@@ -204,7 +206,8 @@ class WhisperFile(FileTranscription):
             if not chosen.heard.spans and not self._asks_times:
                 self._trial, self._asks_times = WindowLanguage(), True
                 return 0  # once more, with the times of its words
-            cut = self._cut(chosen.heard, num_samples, by_words=bool(chosen.heard.spans))
+            if self._runs_ahead(cut, chosen.heard):
+                cut = self._cut(chosen.heard, num_samples, by_words=True)
         self._trial, self._is_doubted, self._asks_times = WindowLanguage(), False, False
         done = self._keep(chosen, cut, num_samples)
         self._room = min(self._cap, 2 * self._room)
@@ -239,12 +242,11 @@ class WhisperFile(FileTranscription):
         is_whole = not self._slides or end == self._end or self._audio.spoken(end - 1, end + 1) == 0
         pieces, moved = split_segments(heard.tokens, prompter.timestamp_seconds, keep_open=is_whole)
         offset, longest = begin / SAMPLE_RATE, num_samples / SAMPLE_RATE
-        kept, told = list[Piece](), 0.0
+        kept = list[Piece]()
         for first, last, start_s, end_s in pieces:
             text = prompter.decode_bytes(heard.tokens[first:last]).decode("utf-8", "replace")
             if not text.strip():
                 continue
-            told = min(end_s, longest)
             if by_words:
                 start_s, end_s = heard.spans[first][0] - offset, heard.spans[last - 1][1] - offset
             start_s = min(start_s, longest)
@@ -256,7 +258,7 @@ class WhisperFile(FileTranscription):
             if by_words:
                 # By its time the last token may fill a window in which nobody speaks any more.
                 begun = heard.spans[kept[-1].last - 1][0] - offset
-                last_end = told if told > begun else min(last_end, begun + LONGEST_TOKEN)
+                last_end = min(last_end, begun + LONGEST_TOKEN)
                 moved = None if moved is None else max(moved, last_end)
             rest = begin + round(last_end * SAMPLE_RATE)
             going_on = end if moved is None else begin + round(moved * SAMPLE_RATE)
@@ -275,6 +277,13 @@ class WhisperFile(FileTranscription):
         begin = self._position
         before = self._audio.stretches(begin, begin + round(cut.moved * SAMPLE_RATE))
         return self._message.speech is not None and len(cut.pieces) > before
+
+    def _runs_ahead(self, cut: Cut, heard: Hypothesis) -> bool:
+        """Whether the last token is spoken well behind where its segment is said to end."""
+        if not heard.spans:
+            return False
+        begun = heard.spans[cut.pieces[-1].last - 1][0] - self._position / SAMPLE_RATE
+        return begun - cut.pieces[-1].end >= AHEAD
 
     def _keep(self, chosen: Attempt, cut: Cut, num_samples: int) -> int:
         """What the model says of this window; returns how many of its samples are done with."""
