@@ -7,13 +7,13 @@ before it, and their text is forced, each between the times at which it was said
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.core.request import Beginning
-from lookhear.engine.messages import SaidSegment
+from lookhear.engine.messages import SAMPLE_RATE, SaidSegment
 from lookhear.engine.speech.live_config import LiveConfig
 
 
@@ -66,6 +66,7 @@ class Earlier:
 
 
 NOTHING = Earlier()
+LATEST = SAMPLE_RATE * 10  # samples that are kept whatever was said; a longer segment is not
 
 
 class EarlierSpeech:
@@ -78,6 +79,7 @@ class EarlierSpeech:
         assert kept <= longest, (kept, longest)
         self._longest, self._kept, self._step = longest, kept, step
         self._segments: list[EarlierSegment] = []
+        self._latest: list[EarlierSegment] = []
         self._beginning = Beginning()  # another one when segments go
 
     @property
@@ -91,18 +93,20 @@ class EarlierSpeech:
         return len(self._segments)
 
     def add(self, segment: EarlierSegment) -> bool:
-        """What was just said. Returns whether it is of use."""
-        if not self._longest or not segment.tokens:
+        """What was just said. Returns whether it is of use to segments that are heard behind it."""
+        if not self._longest:
+            return False
+        missing = -len(segment.samples) % self._step
+        samples = np.concatenate([segment.samples, np.zeros(missing, np.float32)])
+        segment = replace(segment, samples=samples)
+        self._latest.append(segment)
+        while sum(len(held.samples) for held in self._latest) > LATEST:
+            del self._latest[0]
+        if not segment.tokens:
             return False
         if self._segments and not self._suits(segment.language, segment.task):
             self._drop(len(self._segments))
-        missing = -len(segment.samples) % self._step
-        samples = np.concatenate([segment.samples, np.zeros(missing, np.float32)])
-        self._segments.append(
-            EarlierSegment(
-                samples, segment.start, segment.end, segment.tokens, segment.language, segment.task
-            )
-        )
+        self._segments.append(segment)
         sizes = [len(held.samples) for held in self._segments]
         if sum(sizes) > self._longest:
             count = 0
@@ -116,6 +120,11 @@ class EarlierSpeech:
         if not self._segments or not self._suits(language, task):
             return NOTHING
         return Earlier(self._beginning, tuple(self._segments))
+
+    def latest(self) -> Earlier:
+        """The last seconds that were said, as whatever text and in whatever language, if that was
+        in short segments: for the language of what follows."""
+        return Earlier(None, tuple(self._latest))
 
     def _suits(self, language: str | None, task: str) -> bool:
         last = self._segments[-1]

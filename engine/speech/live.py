@@ -72,15 +72,14 @@ class LiveTurn(Turn):
         """language, earlier: of the session. resume, tells_state: as in `StartTurn`."""
         self._session, self._turn = session, turn
         self._settings, self._config = settings, config
-        self._recognizer = recognizer
-        self._earlier = earlier or EarlierSpeech()
+        self._recognizer, self._earlier = recognizer, earlier or EarlierSpeech()
         resume = resume or TurnState()
         self._language = TurnLanguage(
             language or SessionLanguage(), resume.heard, resume.language_checks
         )
         self._tells_state = tells_state
-        self._told_start = resume.start  # as the last state has it
-        self._said: list[SaidSegment] = []  # not told yet
+        # As the last state has it, and not told yet.
+        self._told_start, self._said = resume.start, list[SaidSegment]()
         self._due = 0  # leading tokens that are said once the language was heard again
         self._is_alone = resume.is_alone  # the segment is heard without what came before it
         self._num_lost = config.most_lost if resume.is_alone else 0  # looks that this did harm to
@@ -156,7 +155,7 @@ class LiveTurn(Turn):
         """What the next tick hears in front of the segment: nothing, before it is known to be in
         the same language."""
         if self._is_alone or self._wants_language():
-            return NOTHING
+            return self._joined()
         return self._earlier.before(self._known_language(), self._settings.task)
 
     def _known_language(self) -> str | None:
@@ -171,11 +170,20 @@ class LiveTurn(Turn):
         if self._text.language is not None:  # that stays so; but what follows should know
             heard, in_pause = self.voiced_until - self.segment_start, not self.has_ended
             return in_pause and self._is_heard() and self._language.is_doubted(heard)
+        if self._joined().segments:
+            return True
         known, heard = self._language.known(), self.num_samples - self.segment_start
         if known is None or not self._earlier.before(known, self._settings.task).segments:
             return False
         checks, is_due = self._config.language_checks, self._due > 0
         return self._language.wants_check(heard, checks, is_urgent=self.is_urgent, is_due=is_due)
+
+    def _joined(self) -> Earlier:
+        """What a turn that is too short to tell its language is heard behind, for that alone."""
+        earlier, heard = self._earlier.latest(), self.num_samples - self.segment_start
+        is_over = self.is_urgent and not self._is_heard() and not self._is_alone
+        is_wanted = is_over and self._language.wants_joined(earlier.num_samples, heard)
+        return earlier if is_wanted else NOTHING
 
     def _plan_end(self) -> int:
         """Where the next tick's audio ends: all there is, or a quiet place if that is too much.
@@ -189,7 +197,7 @@ class LiveTurn(Turn):
         end, start = self._plan_end(), self.segment_start - self._config.lead_in
         before, asks_language = self._before(), self._wants_language()
         tried = self._language.asked(self.is_urgent)
-        language = self._settings.language if asks_language else self._text.language
+        language = self._known_language() if before.segments else tried or self._text.language
         is_whole = self.is_urgent or asks_language  # heard anew
         beginning = None if is_whole else self._shared.of(start, before, end - start)
         stretch = Stretch(
@@ -198,7 +206,7 @@ class LiveTurn(Turn):
             start=start,
             # Not copied: segments begin, and drop what was before them, only while no request runs.
             samples=self._audio.led(end - start),
-            language=self._known_language() if before.segments else tried or language,
+            language=None if asks_language else language,
             committed=tuple(self._segment.tokens),
             draft=None if asks_language or tried or not self._config.draft else self._hypothesis,
             carried=() if self._is_alone else tuple(self._closed),
@@ -263,15 +271,13 @@ class LiveTurn(Turn):
         least = self._config.stray if self._segment.tokens else self._config.warm_up
         least += max(self._commit_end, self.segment_start)
         is_over = not new.tokens and self.voiced_until > least
-        most = self._segment.num_sayable(new.tokens, len(stretch.samples))
-        if is_over or most < len(new.tokens) or repeats:
-            return True
-        return self._segment.echoes(stretch.said, new.tokens)
+        return is_over or repeats or self._segment.is_led_astray(new.tokens, stretch)
 
     def _check_language(self, new: Hypothesis, tick: Tick) -> list[Event]:
         """A turn was heard by itself once more."""
         before, due, self._due = self._known_language(), self._due, 0
-        self._language.check(new, tick.end - self.segment_start)
+        num_before = tick.stretch.before.num_samples
+        self._language.check(new, tick.end - self.segment_start, num_before)
         if self._known_language() != before:
             self._hypothesis = Hypothesis()
             self._looks.clear()
@@ -282,19 +288,13 @@ class LiveTurn(Turn):
         """Leading tokens of the new hypothesis that will not change any more."""
         config = self._config
         # From a few syllables a model makes up whole sentences, and may do so twice alike.
-        if tick.end - self.segment_start < config.warm_up or not self._knows_language(new, tick):
+        is_own = self._text.language is not None or self._language.is_of(new, tick.stretch)
+        if tick.end - self.segment_start < config.warm_up or not is_own:
             return 0
         is_quiet = tick.end >= self.voiced_until + config.tail
         most = self._segment.num_sayable(new.tokens, len(tick.stretch.samples))
         spell = self._recognizer.token_bytes
         return num_sure(new, self._looks, config, spell, end=tick.end, is_quiet=is_quiet, most=most)
-
-    def _knows_language(self, new: Hypothesis, tick: Tick) -> bool:
-        if self._text.language is not None or new.language is None:
-            return True
-        if tick.stretch.before.segments or not new.languages:  # in their language; is it its own?
-            return bool(self._language.heard) or not tick.stretch.before.segments
-        return self._language.known() == new.language
 
     def settle(self) -> list[Event]:
         """Close what is complete: the turn at its end, the segment at a pause."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lookhear.engine.speech.recognizer import Recognizer
+from lookhear.engine.speech.recognizer import Recognizer, Stretch
 from lookhear.engine.speech.text.agreement import is_boundary, is_punctuation
 from lookhear.engine.speech.text.echo import is_echo
 from lookhear.engine.speech.text.hypothesis import Hypothesis
@@ -39,10 +39,13 @@ class SegmentText:
         """Leading tokens of a text behind it that can be said in so much audio of the segment."""
         return num_sayable(self.spelt, new, num_samples, self._recognizer.token_bytes)
 
-    def echoes(self, before: Sequence[int], new: Sequence[int]) -> bool:
-        """Whether, with a text behind it, it says again what was said before the segment."""
+    def is_led_astray(self, new: Sequence[int], stretch: Stretch) -> bool:
+        """Whether a text behind it, which was heard in a stretch, says again what was said before,
+        or more than can be said."""
+        if self.num_sayable(new, len(stretch.samples)) < len(new):
+            return True
         spell = self._recognizer.token_bytes
-        return bool(new) and is_echo(before, [*self.tokens, *new], spell)
+        return bool(new) and is_echo(stretch.said, [*self.tokens, *new], spell)
 
     def probable(self, language: str | None) -> list[int]:
         """The tokens of words that have no improbable one, and the signs, unless nothing else is

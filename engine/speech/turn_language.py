@@ -12,7 +12,10 @@ from collections.abc import Sequence
 
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.language_trial import LanguageTrial
+from lookhear.engine.speech.recognizer import Stretch
 from lookhear.engine.speech.session_language import (
+    LONG,
+    SEVERAL,
     SURE,
     TINY,
     Heard,
@@ -63,6 +66,7 @@ class TurnLanguage:
         self._text: tuple[str | None, float] = (None, 0.0)  # language of the last one, evidence
         self._said: list[float] = []  # log-probabilities of committed tokens
         self._trial = LanguageTrial()
+        self._is_joined = False  # heard together with the turns before it
         self.heard: Heard = dict(heard)
 
     def wants_check(
@@ -77,14 +81,28 @@ class TurnLanguage:
             return False
         return self.checks < len(at) and num_samples >= at[self.checks]
 
-    def check(self, new: Hypothesis, num_samples: int) -> None:
+    def check(self, new: Hypothesis, num_samples: int, num_before: int = 0) -> None:
         """It was heard for its language alone: without a text, the longer the more it counts. What
-        is written behind others is believed in their language, whatever is spoken."""
+        is written behind others is believed in their language, whatever is spoken. num_before:
+        samples that were said before, with which it was heard; what it is in follows from what
+        they are."""
+        if num_before:
+            self._is_joined = True
+            self.session.join(new.languages, (num_before + num_samples) / SAMPLE_RATE)
+            return
         self.checks += 1
         self._checked = num_samples
         seconds = num_samples / SAMPLE_RATE
         self._hear(new.languages, num_samples, seconds / (seconds + self._seconds))
         self._is_doubted = self.session.doubt(self._seconds, self._sound) >= DOUBT
+
+    def wants_joined(self, num_before: int, num_samples: int) -> bool:
+        """Whether so much audio, of somebody who has finished speaking, is to be heard for its
+        language together with what was said before it: both are short."""
+        if self._is_joined or self._said or self.session.is_solid or not self.session.belief:
+            return False
+        is_short = num_samples < LONG * SAMPLE_RATE
+        return is_short and num_before > 0 and num_before + num_samples >= SEVERAL * SAMPLE_RATE
 
     def is_doubted(self, num_samples: int) -> bool:
         """Whether so much audio is to be heard for its language, as less was unlike the voice."""
@@ -144,6 +162,13 @@ class TurnLanguage:
         if not self._is_short and not self._first:
             self._first = sound
         self.heard = dict(self._sound)
+
+    def is_of(self, new: Hypothesis, stretch: Stretch) -> bool:
+        """Whether a text of a stretch is in the language of the turn, as far as that is known."""
+        is_behind = bool(stretch.before.segments)
+        if new.language is None or (new.languages and not is_behind):
+            return new.language in (None, self.known())
+        return bool(self.heard) or not is_behind
 
     def known(self) -> str | None:
         """ISO code; None where nothing is sure, and where a checkpoint has just one."""

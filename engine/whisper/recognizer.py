@@ -105,7 +105,7 @@ class WhisperRecognizer:
         for the end of all.
         """
         settings, before = self._settings, stretch.before
-        is_stamped = bool(before.segments)
+        is_stamped = bool(before.segments) and not stretch.asks_language
         prior = stretch.languages.prior(self._prompter.languages)
         head, tail = self._prompter.prompt(
             settings.prompt,
@@ -114,7 +114,7 @@ class WhisperRecognizer:
             timestamps=is_stamped,
         )
         samples = stretch.samples[:]
-        if is_stamped:
+        if before.segments:
             samples = np.concatenate([*(held.samples for held in before.segments), samples])
         prefix = self._prefix(stretch)
         own = self._window.window(len(stretch.samples))
@@ -178,7 +178,7 @@ class WhisperRecognizer:
         of a sentence has no times in front: it would be written as another one. A sentence begins
         with a capital, though its first word may have been left out, and behind a pause within one
         there is a comma: a model that finds none in front of it writes none from then on."""
-        if not stretch.before.segments:
+        if not stretch.before.segments or stretch.asks_language:
             return stretch.committed
         stamp = self._prompter.timestamp
         tokens: list[int] = []
@@ -201,7 +201,7 @@ class WhisperRecognizer:
 
     def _end_tokens(self, stretch: Stretch) -> frozenset[int]:
         """Timestamps that end the text: behind them nobody speaks, as far as there is audio."""
-        if not stretch.before.segments:
+        if not stretch.before.segments or stretch.asks_language:
             return frozenset()
         last = max(stretch.voiced_from, stretch.voiced_until - NEAR)
         seconds = (stretch.before.num_samples + last) / SAMPLE_RATE
@@ -217,7 +217,7 @@ class WhisperRecognizer:
         heard_all = Hypothesis.of(result, forced, start, language, is_bounded=True)
         heard_all = heard_all.without(self._marks(is_first=not stretch.committed))
         heard_all = heard_all._replace(closing=self._closing(result))
-        if stretch.before.segments:  # whose language would be heard, too
+        if stretch.before.segments and not stretch.asks_language:  # it would be theirs, too
             return heard_all
         return heard_all._replace(languages=languages)
 

@@ -445,6 +445,39 @@ def test_a_change_of_language_is_followed() -> None:
     assert sum(heard_behind) * CONFIG.tick <= CONFIG.language_checks[0] + CONFIG.tick
 
 
+class Murmuring(Bilingual):
+    """Says of a second of audio that it may be in English, and of several that they are in
+    another language."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        codes = self.vocabulary.languages
+        is_long = len(request.samples) >= 2 * SAMPLE_RATE
+        code, own = (self.language, 0.99) if is_long else ("en", 0.6)
+        share = {c: own if c == code else (1 - own) / (len(codes) - 1) for c in codes}
+        languages = {1000 + i: math.log(share[c]) for i, c in enumerate(codes)}
+        told, prior = request.language, request.language_prior
+        if told is None:
+            told = max(languages, key=lambda token: languages[token] + prior.get(token, 0.0))
+        return replace(result, language=told, languages=languages)
+
+
+def test_short_turns_are_heard_together_for_their_language() -> None:
+    earlier, language = EarlierSpeech(LONGEST, KEPT, STEP), SessionLanguage()
+    spoken, before = [], None
+    for number in range(4):
+        before = Murmuring([f" w{number}"], [(0.3, 0.9)], before)
+        before.language = "de"
+        run = take_turn(before, earlier, language)
+        spoken.append(run.finish().language)
+        assert run.committed == f"w{number}"
+        asked = [request for request in run.requests if request.max_new_tokens == 1]
+        joined = [request for request in asked if len(request.samples) >= 2 * SAMPLE_RATE]
+        assert len(joined) == (number > 0), "once a turn, as soon as there are two"
+        assert not any(request.num_earlier for request in joined), "no text is told of them"
+    assert spoken == ["en", "de", "de", "de"]
+
+
 def behind_english(kind: type[Bilingual]) -> tuple[Driver, SessionLanguage]:
     """A turn of that kind behind three clear ones in English, spoken but not over; the session."""
     earlier, language = EarlierSpeech(LONGEST, KEPT, STEP), SessionLanguage()

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.engine.speech.session_language import SURE, SessionLanguage
+from lookhear.engine.speech.session_language import (
+    LONG,
+    SEVERAL,
+    SOLID,
+    SURE,
+    SessionLanguage,
+)
 
 CODES = ("de", "en", "es", "it", "pt")
 
@@ -157,3 +163,40 @@ def test_a_new_language_is_remembered_from_its_first_turn() -> None:
     session.conclude(spanish, 4.0, spanish, spanish)
     assert session.sure() == "es"
     assert set(session.spoken) == {"en", "es"}
+
+
+def test_short_turns_are_in_what_they_sound_like_together() -> None:
+    """Each was taken for English, with a language that the voice never spoke before it."""
+    language = SessionLanguage()
+    for turn in (heard(en=0.5, de=0.2), heard(en=0.4, de=0.3), heard(en=0.6, de=0.1)):
+        language.conclude(turn, 1.0, turn, turn)
+    short = 0.5
+    assert likeliest(language, heard(de=0.5, en=0.1), short) == "en" and not language.is_solid
+    language.join(heard(de=0.6, en=0.1), SEVERAL)
+    assert likeliest(language, heard(en=0.5, de=0.2), short) == "de"
+    assert language.sure() is None and not language.is_solid, "there is more to come"
+    language.join(heard(de=0.95, en=0.01), SOLID)
+    assert language.is_solid and likeliest(language, heard(en=0.5, de=0.1), short) == "de"
+
+
+def test_what_several_turns_do_not_tell_changes_nothing() -> None:
+    language = after(heard(en=0.9))
+    before = language.prior(CODES)
+    language.join(heard(de=0.4, en=0.3), SOLID)
+    language.join({}, SOLID)
+    assert language.prior(CODES) == before and not language.is_solid
+    only = SessionLanguage(["es", "de"], {"de": 1.0})
+    only.join(heard(en=0.9, es=0.08), SOLID)
+    assert only.sure() == "es", "nobody speaks what is no candidate"
+
+
+def test_a_language_is_solid_once_a_long_turn_was_in_it_until_another_is_spoken() -> None:
+    language = SessionLanguage()
+    language.conclude(heard(en=0.99), 1.0)
+    assert not language.is_solid
+    language.conclude(heard(en=0.99), LONG)
+    assert language.is_solid
+    language.conclude(heard(en=0.5, de=0.3), 0.5)
+    assert language.is_solid
+    language.conclude(heard(de=0.9999), 2.9)
+    assert likeliest(language, heard(de=0.5, en=0.3)) == "de" and not language.is_solid
