@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lookhear.media.voice.nearness import Nearness
+from lookhear.media.voice.nearness import NearGate, Nearness
 from lookhear.media.voice.silero import CONTEXT, WINDOW, SileroModel, SileroStream
 
 __all__ = [
@@ -187,7 +187,7 @@ class VoiceDetector:
         self._tail: Samples = np.zeros(CONTEXT, dtype=np.float32)
         self._loudest = 0.0  # energy of a window, fading
         self._energies: deque[float] = deque()  # of windows that are not judged yet
-        self._nearness = Nearness()
+        self._nearness, self._gate = Nearness(), NearGate()
         self._judged = 0
         self.position = 0  # samples heard; up to one window of them is not judged yet
 
@@ -240,12 +240,19 @@ class VoiceDetector:
             probability, energy = next(probabilities), self._energies.popleft()
             is_voice = probability >= self.config.threshold
             is_near = self._nearness.is_near(energy, is_voice=is_voice)
-            if self.config.near_field and not is_near:
+            is_far = self.config.near_field and not is_near
+            self._gate.judged(is_far=is_far and is_voice)
+            if is_far:
                 probability = 0.0
             event = self._turns.push(probability, start, self._judged)
             if event is not None:
                 events.append(event)
         return events
+
+    def quieten(self, samples: Samples) -> Samples:
+        """samples: [n <= WINDOW], the last that `advance` was told of -> [n], as they are to be
+        heard: with near_field, what is not near is hardly there."""
+        return self._gate.quieten(samples, self.position - len(samples))
 
     def update(self, config: VadConfig) -> None:
         """New settings from the next window on; the turn in progress goes on."""
@@ -265,6 +272,6 @@ class VoiceDetector:
         self._turns.reset()
         self._tail = np.zeros(CONTEXT, dtype=np.float32)
         self._energies.clear()
-        self._nearness.reset()
+        self._nearness, self._gate = Nearness(), NearGate()
         self._loudest = 0.0
         self._judged = self.position = 0

@@ -107,10 +107,14 @@ class AudioIntake:
             self._recent = None
         elif self._recent is None:
             self._recent = RecentAudio(detector.position)
+        if detector.config.near_field:
+            samples = samples.copy()
         begin = 0
         for start in range(0, len(samples), PIECE):
             end = min(start + PIECE, len(samples))
             events = detector.advance(end - start, judged)
+            if detector.config.near_field:
+                samples[start:end] = detector.quieten(samples[start:end])
             if self._recent is not None:
                 self._remember(self._recent, samples[start:end], events)
             if events or end == len(samples):

@@ -11,7 +11,15 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.media.voice.nearness import FADING, HELD, LEAST, SMOOTH, Nearness
+from lookhear.media.voice.nearness import (
+    FADING,
+    HELD,
+    LEAST,
+    QUIET,
+    SMOOTH,
+    NearGate,
+    Nearness,
+)
 from lookhear.media.voice.silero import WINDOW, SileroModel
 from lookhear.media.voice.vad import SpeechStarted, SpeechStopped, VadConfig, VoiceDetector
 
@@ -67,6 +75,35 @@ def test_how_loud_all_is_does_not_matter(
         exact = one.is_near(energy, is_voice=is_voice)
         # A power of two, so that nothing is rounded.
         assert other.is_near(energy * 2.0 ** round(np.log2(gain)), is_voice=is_voice) == exact
+
+
+def gated(far: list[bool], sizes: list[int]) -> np.ndarray:
+    """The gain of each sample, told of in pieces of these sizes."""
+    gate, position, gains = NearGate(), 0, []
+    for size in sizes:
+        for is_far in far[position // WINDOW : (position + size) // WINDOW]:
+            gate.judged(is_far=is_far)
+        gains.append(gate.quieten(np.ones(size, np.float32), position))
+        position += size
+    return np.concatenate(gains)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30), st.data())
+def test_the_gate_is_shut_behind_who_is_far_and_pieces_do_not_matter(
+    far: list[bool], data: st.DataObject
+) -> None:
+    sizes, left = [], len(far) * WINDOW
+    while left:
+        sizes.append(data.draw(st.integers(1, min(left, WINDOW))))
+        left -= sizes[-1]
+    gains = gated(far, sizes)
+    assert np.array_equal(gains, gated(far, [WINDOW] * len(far)))
+    assert gains.min() >= QUIET * 0.999 and gains.max() <= 1.0
+    before = [False, False, *far]  # two windows before each
+    for window, pair in enumerate(zip(before, before[1:], strict=False)):
+        if window < len(far) and pair[0] == pair[1]:
+            inside = gains[window * WINDOW : (window + 1) * WINDOW]
+            assert np.allclose(inside, QUIET if pair[0] else 1.0)
 
 
 @pytest.fixture(scope="module")

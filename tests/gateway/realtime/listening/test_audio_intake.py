@@ -68,6 +68,22 @@ def test_voiced_until_is_known_where_a_turn_stops(silero: SileroModel, speech: b
                 assert not heard.speaking
 
 
+def test_what_is_not_near_is_hardly_heard_where_that_is_wanted(silero: SileroModel) -> None:
+    """One sentence near, the other far away: a gap of silence between them, noise behind both."""
+    sound = decode_audio(SPEECH, target_rate=24_000).samples
+    stopped = [e.sample for h in everything(silero, [[encode_pcm16(sound)]]) for e in h.events][1]
+    sound[stopped * 3 // 2 :] *= 10 ** (-20 / 20)
+    audio = encode_pcm16(sound)
+    usual = np.concatenate([h.samples for h in everything(silero, [[audio]])])
+    parts = [[piece] for piece in chunks(audio, 4_800)]
+    heard = everything(silero, parts, VadConfig(near_field=True))
+    near = np.concatenate([h.samples for h in heard])
+    assert [type(e) for h in heard for e in h.events] == [SpeechStarted, SpeechStopped]
+    voiced = heard[-1].voiced_until
+    assert len(near) == len(usual) and np.array_equal(near[:voiced], usual[:voiced])
+    assert np.std(near[stopped:]) < 0.2 * np.std(usual[stopped:]), "its first syllable"
+
+
 def test_a_change_of_format_loses_nothing(silero: SileroModel, speech: bytes) -> None:
     intake = AudioIntake(silero, PCM24, VadConfig())
     first = hear(silero, intake, [speech[:96_000]], flush=False)
