@@ -100,7 +100,7 @@ class EarlierSpeech:
         samples = np.concatenate([segment.samples, np.zeros(missing, np.float32)])
         segment = replace(segment, samples=samples)
         self._latest.append(segment)
-        while sum(len(held.samples) for held in self._latest) > LATEST:
+        while sum(len(held.samples) for held in self._latest) > min(LATEST, self._longest):
             del self._latest[0]
         if not segment.tokens:
             return False
@@ -122,8 +122,8 @@ class EarlierSpeech:
         return Earlier(self._beginning, tuple(self._segments))
 
     def latest(self) -> Earlier:
-        """The last seconds that were said, as whatever text and in whatever language, if that was
-        in short segments: for the language of what follows."""
+        """The last seconds that were said, `longest` at most, as whatever text and in whatever
+        language, if that was in short segments: for the language of what follows."""
         return Earlier(None, tuple(self._latest))
 
     def _suits(self, language: str | None, task: str) -> bool:

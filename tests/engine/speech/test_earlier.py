@@ -74,6 +74,21 @@ def test_nothing_is_kept_of_what_said_nothing_or_for_a_model_that_wants_none() -
     assert not speech.before("en", "transcribe").segments
 
 
+@given(st.lists(st.floats(0.1, 12.0), max_size=12), st.sampled_from([0.0, 4.0, 8.0, 14.0]))
+def test_the_latest_are_kept_whatever_was_said_in_whole_steps(
+    lengths: list[float], longest: float
+) -> None:
+    speech = EarlierSpeech(round(longest * SAMPLE_RATE), 0, STEP)
+    for number, seconds in enumerate(lengths):
+        said = segment(seconds, number, language="en" if number % 2 else "de")
+        speech.add(said if number % 3 else replace(said, tokens=()))
+        latest = speech.latest()
+        assert latest.num_samples <= min(longest, 10.0) * SAMPLE_RATE
+        assert all(len(held.samples) % STEP == 0 for held in latest.segments)
+        fits = seconds * SAMPLE_RATE + STEP <= min(longest, 10.0) * SAMPLE_RATE
+        assert not fits or len(latest.segments[-1].samples) >= len(said.samples)
+
+
 # --- a session of turns --------------------------------------------------------------------------
 
 
