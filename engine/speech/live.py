@@ -152,8 +152,8 @@ class LiveTurn(Turn):
         return self._recognizer.cost(start, length, len(self._segment.tokens), new, heard)
 
     def _before(self) -> Earlier:
-        """What the next tick hears in front of the segment: nothing, before it is known to be in
-        the same language."""
+        """What the next tick hears in front of the segment: before it is known to be in the same
+        language, nothing, or what it is heard with for its language alone."""
         if self._is_alone or self._wants_language():
             return self._joined()
         return self._earlier.before(self._known_language(), self._settings.task)
@@ -163,8 +163,8 @@ class LiveTurn(Turn):
         return self._text.language or self._language.known()
 
     def _wants_language(self) -> bool:
-        """Whether it is time to hear a turn by itself again: with others before it, it would sound
-        like them."""
+        """Whether it is time to hear a turn for its language alone: by itself, since behind others
+        it would sound like them, or, too short for that, together with them."""
         if self._settings.language or self._is_alone:
             return False
         if self._text.language is not None:  # that stays so; but what follows should know
@@ -274,7 +274,7 @@ class LiveTurn(Turn):
         return is_over or repeats or self._segment.is_led_astray(new.tokens, stretch)
 
     def _check_language(self, new: Hypothesis, tick: Tick) -> list[Event]:
-        """A turn was heard by itself once more."""
+        """A turn was heard for its language alone, by itself or with what was said before it."""
         before, due, self._due = self._known_language(), self._due, 0
         num_before = tick.stretch.before.num_samples
         self._language.check(new, tick.end - self.segment_start, num_before)

@@ -99,8 +99,9 @@ class AudioIntake:
         return self._detector.windows(samples)
 
     def judge(self, samples: Samples, probabilities: Sequence[float]) -> Iterator[Heard]:
-        """probabilities: k, of the windows of these samples -> the samples; at each speech boundary
-        a new `Heard` begins. A turn that is ended meanwhile is over for those that follow."""
+        """probabilities: k, of the windows of these samples -> the samples, with near_field less
+        voices that are not near; at each speech boundary a new `Heard` begins. A turn that is ended
+        meanwhile is over for those that follow."""
         judged = iter(probabilities)
         detector = self._detector
         if not detector.config.pauses_ms:
