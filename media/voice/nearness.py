@@ -15,7 +15,6 @@ SMOOTH = 4  # windows that a syllable is, over which energies are averaged
 HELD = 8  # windows: a voice may be as quiet as it likes for so long, as between two syllables
 HALF_SECONDS = 60.0  # of voices, in which the loudest one is forgotten by halves
 FADING = 0.25 ** (WINDOW / (HALF_SECONDS * RATE))  # of an energy, from one window to the next
-ONSET = 4  # windows: a word that is near may begin as quietly as one that is far
 QUIET = 10 ** (-40.0 / 20)  # gain of a voice that is not near: 55 dB below no word is heard
 
 Samples = NDArray[np.float32]
@@ -45,20 +44,18 @@ class Nearness:
 
 
 class NearGate:
-    """Quietens voices that stay far for ONSET windows. Nothing is held up: a window is as loud as
-    was judged of the one before it, from the gain of that one on in a straight line. Noise stays:
-    without it between the words, but not in them, they are misheard. Pure."""
+    """Quietens voices that are not near, with no delay: a window as loud as was judged of the one
+    before it, from the gain of that one on in a straight line. Noise stays: without it between the
+    words, but not in them, they are misheard. Pure."""
 
     def __init__(self) -> None:
         # Gains where windows begin: of the newest that was judged, those around it, the next one.
         self._gains = deque([1.0, 1.0], maxlen=4)
         self._next = 1  # the window that the last gain is the beginning of
-        self._far = 0  # windows that somebody has been far for
 
     def judged(self, *, is_far: bool) -> None:
         """The next window; is_far: somebody speaks in it, and nobody near."""
-        self._far = self._far + 1 if is_far else 0
-        self._gains.append(QUIET if self._far >= ONSET else 1.0)
+        self._gains.append(QUIET if is_far else 1.0)
         self._next += 1
 
     def quieten(self, samples: Samples, begin: int) -> Samples:

