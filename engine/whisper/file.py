@@ -10,7 +10,7 @@ for short windows hears less at once and all of it: the recording is cut at quie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -155,6 +155,7 @@ class WhisperFile(FileTranscription):
             temperature=self._attempts.temperature,
             seed=self._attempts.count,
             align=settings.words or self._asks_times,
+            align_if=lambda tokens: is_rough(tokens, prompter.timestamp_seconds),
             expected=self._expected,
             doubts=None if self._attempts.temperature else self._doubts,
             adapter=self._adapter,
@@ -248,7 +249,7 @@ class WhisperFile(FileTranscription):
             if not text.strip():
                 continue
             if by_words:
-                start_s, end_s = heard.spans[first][0] - offset, heard.spans[last - 1][1] - offset
+                start_s, end_s = (time - offset for time in _spoken_span(heard, first, last))
             start_s = min(start_s, longest)
             kept.append(Piece(first, last, text, start_s, max(start_s, min(end_s, longest))))
         if not self._slides:
@@ -256,9 +257,6 @@ class WhisperFile(FileTranscription):
         if kept and self._message.speech is not None:
             last_end = kept[-1].end
             if by_words:
-                # By its time the last token may fill a window in which nobody speaks any more.
-                begun = heard.spans[kept[-1].last - 1][0] - offset
-                last_end = min(last_end, begun + LONGEST_TOKEN)
                 moved = None if moved is None else max(moved, last_end)
             rest = begin + round(last_end * SAMPLE_RATE)
             going_on = end if moved is None else begin + round(moved * SAMPLE_RATE)
@@ -296,12 +294,16 @@ class WhisperFile(FileTranscription):
         offset = self._position / SAMPLE_RATE
         if chosen.temperature > MOST_CARRIED_TEMPERATURE:
             self._closed = []
+        by_words = bool(heard.spans) and is_rough(heard.tokens, self._prompter.timestamp_seconds)
         for piece in cut.pieces:
+            start, end = piece.start + offset, piece.end + offset
+            if by_words:
+                start, end = _spoken_span(heard, piece.first, piece.last)
             self._add(
                 heard.split(piece.last)[0].split(piece.first)[1],
                 piece.text,
-                offset + piece.start,
-                offset + piece.end,
+                start,
+                end,
                 chosen.no_speech,
                 chosen.temperature,
             )
@@ -311,6 +313,20 @@ class WhisperFile(FileTranscription):
         advance = num_samples if cut.moved is None else round(cut.moved * SAMPLE_RATE)
         # A window that claims to end where it began would never let us get on.
         return num_samples if advance < SAMPLE_RATE // 2 else min(advance, num_samples)
+
+
+def is_rough(tokens: Sequence[int], seconds: SecondsOf) -> bool:
+    """Whether the times between the segments of a text are told to half a second. So they are
+    where Whisper does not listen for them: they may be off by two seconds."""
+    stamps = [time for token in tokens if (time := seconds(token)) is not None]
+    return len(stamps) > 3 and all(round(50 * time) % 25 == 0 for time in stamps[1:-1])
+
+
+def _spoken_span(heard: Hypothesis, first: int, last: int) -> tuple[float, float]:
+    """When tokens[first:last] were said, by their times."""
+    (start, _), (begun, end) = heard.spans[first], heard.spans[last - 1]
+    # By its time the last one may fill a window in which nobody speaks any more.
+    return start, min(end, begun + LONGEST_TOKEN)
 
 
 def split_segments(

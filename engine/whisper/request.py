@@ -18,7 +18,7 @@ where the model was in doubt, with its other choice.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -64,8 +64,9 @@ class WhisperRequest:
     read them, though there is more audio now. segment: None: nothing may. expected: words that are
     heard more readily; else doubts are thought over, if there are any. is_open: the audio may end
     in the midst of a word. at_least: text tokens behind the prefix that there are, as is known:
-    before, the text is not over. adapter: what changes the model for it; then nothing is settled,
-    and no segment kept. closes: whether `Result.closings` are wanted.
+    before, the text is not over. align_if: whether a complete text is aligned all the same.
+    adapter: what changes the model for it; then nothing is settled, and no segment kept. closes:
+    whether `Result.closings` are wanted.
     """
 
     key: str
@@ -83,6 +84,7 @@ class WhisperRequest:
     temperature: float = 0.0
     seed: int = 0
     align: bool = False
+    align_if: Callable[[Sequence[int]], bool] | None = None
     language_prior: Mapping[int, float] = field(default_factory=dict)
     language_guess: int | None = None
     end_tokens: frozenset[int] = frozenset()
@@ -367,7 +369,9 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         self.fed, self.phase = expecting.num_cached(self.context), Phase.PREFILL
 
     def _complete(self) -> None:
-        self.phase = Phase.ALIGN if self.request.align else Phase.DONE
+        align_if = self.request.align_if
+        aligns = self.request.align or (align_if is not None and align_if(self.generated.tokens))
+        self.phase = Phase.ALIGN if aligns else Phase.DONE
 
     def absorb_times(self, times: tuple[tuple[float, float], ...]) -> None:
         """When the tokens of prefix and answer were said: (start, end) seconds of the window."""

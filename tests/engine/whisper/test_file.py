@@ -18,7 +18,7 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TranscriptionSettings,
 )
-from lookhear.engine.whisper.file import AUDIO_TOKEN, WhisperFile, split_segments
+from lookhear.engine.whisper.file import AUDIO_TOKEN, WhisperFile, is_rough, split_segments
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
@@ -216,7 +216,7 @@ def test_times_that_run_ahead_of_the_words_have_nothing_said_twice() -> None:
     message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
     job = heard_by(Stamped([" a", " b", " c", " d"]), message)
     request = job.make_request()
-    stamps = [STAMP + 10 * second for second in range(5)]
+    stamps = [STAMP, *(STAMP + 10 * second + 1 for second in range(1, 5))]
     said = (stamps[0], 0, stamps[1], stamps[1], 1, stamps[2], stamps[2], 2, stamps[3], stamps[3], 3)
     answer = answer_to(request, (*said, stamps[4]), -0.1)
     assert job.absorb(answer) == [] and job._position == 0
@@ -229,6 +229,42 @@ def test_times_that_run_ahead_of_the_words_have_nothing_said_twice() -> None:
     [done] = job.absorb(replace(answer, token_times=tuple(times)))
     assert isinstance(done, FileTranscribed) and done.text == "a b c d"
     assert [round(segment.start) for segment in done.segments] == [1, 9, 17, 25]
+
+
+@pytest.mark.parametrize(
+    ("stamps", "expected"),
+    [
+        ((0, 1, 1, 3, 3, 4), True),
+        ((0.3, 1.5, 2, 3.4), True),  # what is around them all tells nothing
+        ((0, 1.1, 1.1, 3), False),
+        ((0, 1, 1.2, 3), False),
+        ((0, 1, 3), False),  # a segment or two
+        ((), False),
+    ],
+)
+def test_times_are_rough_where_all_between_segments_are_told_to_half_a_second(
+    stamps: tuple[float, ...], expected: bool
+) -> None:
+    assert is_rough([token for time in stamps for token in (at(time), 1)], seconds) is expected
+
+
+@pytest.mark.parametrize("inner", [10, 11], ids=["rough", "exact"])
+def test_segments_have_the_times_of_their_words_where_the_models_are_rough(inner: int) -> None:
+    spoken = [(0.4, 0.8), (2.0, 2.4), (3.2, 3.9)]
+    speech = [(round(a * SAMPLE_RATE), round(b * SAMPLE_RATE)) for a, b in spoken]
+    samples = np.zeros(4 * SAMPLE_RATE, np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
+    job = heard_by(Stamped([" a", " b", " c"]), message)
+    request, stamps = job.make_request(), [STAMP, STAMP + inner, STAMP + 20, STAMP + 40]
+    said = (stamps[0], 0, stamps[1], stamps[1], 1, stamps[2], stamps[2], 2, stamps[3])
+    assert request.align_if is not None and request.align_if(said) is (inner == 10)
+    answer = answer_to(request, said, -0.1)
+    spans = {1: (0.0, 0.9), 4: (1.7, 2.6), 7: (3.0, 4.0)}
+    times = tuple(spans.get(place, (0.0, 0.0)) for place in range(len(said)))
+    [done] = job.absorb(replace(answer, token_times=times) if inner == 10 else answer)
+    assert isinstance(done, FileTranscribed)
+    found = [(round(s.start, 1), round(s.end, 1)) for s in done.segments]
+    assert found == (spoken if inner == 10 else [(0.4, 0.8), (1.1, 2.0), (2.0, 3.9)])
 
 
 @pytest.mark.parametrize("begun", [6.0, 11.2])

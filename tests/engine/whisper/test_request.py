@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,7 +43,7 @@ def run(sequence: WhisperSequence, seed: int) -> int:
     """Decode to the end with a cache that only knows what was fed. Returns the passes needed."""
     cache: list[int] = []
     passes = 0
-    while sequence.phase is not Phase.DONE:
+    while sequence.phase not in (Phase.ALIGN, Phase.DONE):
         passes += 1
         queries = sequence.queries()
         assert queries, "a step must feed something"
@@ -146,3 +147,21 @@ def test_counting_and_stuttering_are_not_loops() -> None:
     assert not is_looping([1, 1, 1, 1])
     assert is_looping([1] * 8)
     assert is_looping([5, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3])
+
+
+@given(st.integers(0, 10_000), st.booleans())
+def test_whether_a_text_is_aligned_is_asked_once_it_is_complete(seed: int, wanted: bool) -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def wants(tokens: Sequence[int]) -> bool:
+        asked.append(tuple(tokens))
+        return wanted
+
+    sequence = WhisperSequence(request(align_if=wants), END, 448)
+    run(sequence, seed)
+    assert (sequence.phase is Phase.ALIGN) == wanted
+    if wanted:
+        sequence.absorb_times(((0.0, 1.0),))
+    result = sequence.result()
+    assert asked == [result.tokens]
+    assert result.token_times == (((0.0, 1.0),) if wanted else None)
