@@ -292,8 +292,8 @@ class LiveTurn(Turn):
         if tick.end - self.segment_start < config.warm_up or not is_own:
             return 0
         is_quiet = tick.end >= self.voiced_until + config.tail
-        most = self._segment.num_sayable(new.tokens, len(tick.stretch.samples))
-        spell = self._recognizer.token_bytes
+        spell, length = self._recognizer.token_bytes, len(tick.stretch.samples)
+        most = self._segment.num_told(new.tokens, length, self._earlier.latest(), is_over=is_quiet)
         return num_sure(new, self._looks, config, spell, end=tick.end, is_quiet=is_quiet, most=most)
 
     def settle(self) -> list[Event]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from lookhear.engine.speech.earlier import Earlier
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
 from lookhear.engine.speech.text.agreement import is_boundary, is_punctuation
-from lookhear.engine.speech.text.echo import is_echo
+from lookhear.engine.speech.text.echo import is_echo, is_known
 from lookhear.engine.speech.text.hypothesis import Hypothesis
-from lookhear.engine.speech.text.pace import num_sayable
+from lookhear.engine.speech.text.pace import num_sayable, usual_pace
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
 
@@ -38,6 +39,19 @@ class SegmentText:
     def num_sayable(self, new: Sequence[int], num_samples: int) -> int:
         """Leading tokens of a text behind it that can be said in so much audio of the segment."""
         return num_sayable(self.spelt, new, num_samples, self._recognizer.token_bytes)
+
+    def num_told(
+        self, new: Sequence[int], num_samples: int, earlier: Earlier, *, is_over: bool
+    ) -> int:
+        """Leading tokens of a text behind it, heard in so much audio of the segment, that can have
+        been said by now: as fast as the voice was before, where they are known from there. earlier:
+        the last that was said. is_over: nobody speaks on."""
+        most, recognizer = self.num_sayable(new, num_samples), self._recognizer
+        said = [token for segment in earlier.segments for token in segment.tokens]
+        if is_over or not is_known([*said, *self.tokens], new[:most], recognizer.token_bytes):
+            return most
+        pace = usual_pace(recognizer.decode_bytes(said), earlier.num_samples)
+        return num_sayable(self.spelt, new, num_samples, recognizer.token_bytes, pace)
 
     def is_led_astray(self, new: Sequence[int], stretch: Stretch) -> bool:
         """Whether a text behind it, which was heard in a stretch, says again what was said before,

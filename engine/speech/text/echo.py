@@ -26,6 +26,24 @@ def is_echo(before: Sequence[int], text: Sequence[int], token_bytes: TokenBytes)
     return heard.startswith(said) and len(heard) >= len(said) + LEAST
 
 
+def is_known(before: Sequence[int], text: Sequence[int], token_bytes: TokenBytes) -> bool:
+    """Whether a text goes on, or has, a sentence that begins as one before it, letter for letter
+    so far. Who has heard that one writes all of it as soon as it begins once more."""
+    tokens, first = [*before, *text], 0
+    said: list[str] = []
+    for end in range(1, len(tokens) + 1):
+        if end < len(tokens) and not ends_text(token_bytes(tokens[end - 1])):
+            continue
+        letters = Letters.of(tokens[first:end], token_bytes).text
+        if end > len(before) and len(letters) >= LEAST:
+            if any(one.startswith(letters) or letters.startswith(one) for one in said):
+                return True
+        first = end
+        if len(letters) >= LEAST:
+            said.append(letters)
+    return False
+
+
 def _last_sentence(tokens: Sequence[int], token_bytes: TokenBytes) -> Sequence[int]:
     end = len(tokens)
     while end and ends_text(token_bytes(tokens[end - 1])):

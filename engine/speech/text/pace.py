@@ -12,14 +12,22 @@ from lookhear.engine.messages import SAMPLE_RATE
 LETTERS_PER_SECOND = 25
 # With 0.4 s of silence around, nine in ten of those in English have fewer, and all in Spanish.
 USUAL_LETTERS_PER_SECOND = 14
+# A voice that was heard for so long is not much faster in its next sentence, and nobody slower.
+MEASURED = 3 * SAMPLE_RATE
+FASTER = 1.1
+FEWEST_LETTERS_PER_SECOND = 6
 
 
 def num_sayable(
-    said: bytes, new: Sequence[int], samples: int, token_bytes: Callable[[int], bytes]
+    said: bytes,
+    new: Sequence[int],
+    samples: int,
+    token_bytes: Callable[[int], bytes],
+    pace: float = LETTERS_PER_SECOND,
 ) -> int:
     """Leading tokens of a text that can have been said in so much audio, behind what was said in it
-    before: its UTF-8."""
-    room = LETTERS_PER_SECOND * samples / SAMPLE_RATE
+    before: its UTF-8. pace: letters in a second."""
+    room = pace * samples / SAMPLE_RATE
     pieces = list(map(token_bytes, new))
     if len(said) + sum(map(len, pieces)) <= room:
         return len(new)  # mostly; a letter is a byte at least
@@ -30,6 +38,15 @@ def num_sayable(
     while _num_letters(b"".join(pieces[: count + 1])) <= room:
         count += 1
     return count
+
+
+def usual_pace(said: bytes, samples: int) -> float:
+    """Letters that a voice says in a second, at most, as long as it does not hurry. said: what it
+    said last, in UTF-8, in so much audio."""
+    if samples < MEASURED:
+        return USUAL_LETTERS_PER_SECOND
+    pace = FASTER * _num_letters(said) * SAMPLE_RATE / samples
+    return min(max(pace, FEWEST_LETTERS_PER_SECOND), USUAL_LETTERS_PER_SECOND)
 
 
 def is_ahead(

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import cast
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.speech.earlier import Earlier, EarlierSegment
 from lookhear.engine.speech.recognizer import Recognizer
 from lookhear.engine.speech.segment_text import SegmentText
 from lookhear.engine.speech.text.agreement import is_punctuation
@@ -72,3 +75,27 @@ def test_what_is_left_was_sure(part: list[tuple[int, float]]) -> None:
     assert all(token in rest for token in kept), "in order, nothing else"
     if all(p == SURE for _, p in part):
         assert kept == [token for token, _ in part]
+
+
+def test_a_sentence_that_is_known_is_told_as_fast_as_it_is_usually_said() -> None:
+    pieces = [" Please", " enter", " your", " extension", " now", "."]  # 25 letters
+    sentence = list(range(len(pieces)))
+    recognizer = cast("Recognizer", SpeltTokens(pieces))
+
+    def told(
+        before: list[int], said: list[int], new: list[int], seconds: float, *, is_over: bool = False
+    ) -> int:
+        """Of what is heard in 1.1 s, by a voice that needed so long for what it said before."""
+        audio = np.zeros(round(seconds * SAMPLE_RATE), np.float32)
+        segment = EarlierSegment(audio, 0, len(audio), tuple(before), "en", "transcribe")
+        samples = round(1.1 * SAMPLE_RATE)
+        text, earlier = SegmentText(recognizer, said), Earlier(None, (segment,))
+        return text.num_told(new, samples, earlier, is_over=is_over)
+
+    assert told([], [], sentence, 2.0) == 6, "room for 27 letters"
+    assert told(sentence, [], sentence, 2.0) == 3, "for 15"
+    assert told(sentence, [], sentence, 3.0) == 2, "for 11"
+    assert told(sentence, [], sentence, 30.0) == 1, "for six"
+    assert told(sentence, [0, 1], [2, 3, 4, 5], 2.0) == 1
+    assert told(sentence, [], sentence, 2.0, is_over=True) == 6
+    assert told([0, 4, 5], [], sentence, 2.0) == 6, "begins otherwise"

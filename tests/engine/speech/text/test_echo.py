@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lookhear.engine.speech.text.echo import is_echo
+from lookhear.engine.speech.text.echo import is_echo, is_known
 
 PIECES = [b" The", b" conference", b" is", b" now", b" unlocked", b".", b" No", b"?"]
 SENTENCE = [0, 1, 2, 3, 4]
@@ -29,3 +29,28 @@ def test_the_last_sentence_whole_and_more(
     before: list[int], text: list[int], expected: bool
 ) -> None:
     assert is_echo(before, text, PIECES.__getitem__) is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "expected"),
+    [
+        ([*SENTENCE, 5], SENTENCE, True),
+        ([*SENTENCE, 5], [*SENTENCE, 5], True),
+        ([*SENTENCE, 5], [0, 1, 2, 3], True),  # so far
+        ([*SENTENCE, 5, 0, 1], [2, 3], True),  # begun before
+        ([*SENTENCE, 5, 6, 5], SENTENCE, True),  # another one between
+        ([*SENTENCE, 5], [6, 5, *SENTENCE], True),  # behind another one
+        ([], [*SENTENCE, 5, *SENTENCE], True),  # both at once
+        ([*SENTENCE, 5], [*SENTENCE, 6, 1], True),  # and on
+        ([*SENTENCE, 5], [0, 1, 2], False),  # so short that many sentences begin so
+        ([*SENTENCE, 5], [0, 1, 2, 6, 4], False),
+        ([6, 5, *SENTENCE, 5], [6, 5], False),
+        ([*SENTENCE, 5, *SENTENCE, 5], [6, 5], False),  # what is repeated was told before
+        ([*SENTENCE, 5], [], False),
+        ([], SENTENCE, False),
+    ],
+)
+def test_a_sentence_that_was_said_before(
+    before: list[int], text: list[int], expected: bool
+) -> None:
+    assert is_known(before, text, PIECES.__getitem__) is expected
