@@ -63,6 +63,34 @@ class CondensedAudio:
         piece = min(max(piece, 0), len(self._kept) - 1)
         return seconds + (self._kept[piece][0] - self._offsets[piece]) / SAMPLE_RATE
 
+    def seams(self, start: int, end: int) -> list[int]:
+        """Where in (start, end) a pause was left out."""
+        offsets = self._offsets[1:-1]
+        return offsets[bisect_right(offsets, start) : bisect_left(offsets, end)]
+
+    def unbroken(self, words: Sequence[tuple[float, float]]) -> list[tuple[int, float, float]]:
+        """words: the start and end of each, in order, in seconds of `samples` -> those together
+        between which no pause was left out: (the first word, where the pause in front of them is
+        and the one behind them). A word is where most of the speech in its time is."""
+        length = len(self.samples)
+        seams, found, ends = self.seams(0, length), [(0, 0.0)], list[float]()
+        for number, (start, end) in enumerate(words):
+            first, last = round(start * SAMPLE_RATE), round(end * SAMPLE_RATE)
+            over = 0
+            while over < len(seams) and (
+                seams[over] <= first
+                or self.spoken(seams[over], last) > self.spoken(first, seams[over])
+            ):
+                over += 1
+            if over and number:
+                ends.append(seams[0] / SAMPLE_RATE)
+                found.append((number, seams[over - 1] / SAMPLE_RATE))
+            elif over:
+                found = [(0, seams[over - 1] / SAMPLE_RATE)]
+            seams = seams[over:]
+        ends.append((seams[0] if seams else length) / SAMPLE_RATE)
+        return [(word, start, end) for (word, start), end in zip(found, ends, strict=True)]
+
     def spoken(self, start: int, end: int) -> int:
         """How many of the samples in [start, end) belong to stretches of speech."""
         total = 0

@@ -23,6 +23,7 @@ from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.speech.file import FileTranscription, Section
 from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.text.words import group_words
 from lookhear.engine.whisper.attempts import Attempt, Attempts
 from lookhear.engine.whisper.file_language import FileLanguage, WindowLanguage
 from lookhear.engine.whisper.prompt import WhisperPrompter
@@ -155,11 +156,26 @@ class WhisperFile(FileTranscription):
             temperature=self._attempts.temperature,
             seed=self._attempts.count,
             align=settings.words or self._asks_times,
-            align_if=lambda tokens: is_rough(tokens, prompter.timestamp_seconds),
+            align_if=self._wants_times,
             expected=self._expected,
             doubts=None if self._attempts.temperature else self._doubts,
             adapter=self._adapter,
         )
+
+    def _wants_times(self, tokens: Sequence[int]) -> bool:
+        """Whether a window's own times do not do: they are rough, or a segment has a pause in it
+        that was left out."""
+        seconds, begin = self._prompter.timestamp_seconds, self._position
+        if is_rough(tokens, seconds):
+            return True
+        pieces, _ = split_segments(tuple(tokens), seconds, keep_open=True)
+        return any(self._seams(begin, start, end) for _, _, start, end in pieces)
+
+    def _seams(self, begin: int, start: float, end: float) -> list[int]:
+        """Of a segment, whose seconds are those of a window that begins there."""
+        first = begin + round(start * SAMPLE_RATE)
+        longest = (self._end - begin) / SAMPLE_RATE
+        return self._audio.seams(first, begin + round(min(end, longest) * SAMPLE_RATE))
 
     def _size(self, request: WhisperRequest) -> tuple[int, int]:
         text = len(request.head) + len(request.tail) + request.detect_language
@@ -294,25 +310,47 @@ class WhisperFile(FileTranscription):
         offset = self._position / SAMPLE_RATE
         if chosen.temperature > MOST_CARRIED_TEMPERATURE:
             self._closed = []
-        by_words = bool(heard.spans) and is_rough(heard.tokens, self._prompter.timestamp_seconds)
         for piece in cut.pieces:
-            start, end = piece.start + offset, piece.end + offset
-            if by_words:
-                start, end = _spoken_span(heard, piece.first, piece.last)
-            self._add(
-                heard.split(piece.last)[0].split(piece.first)[1],
-                piece.text,
-                start,
-                end,
-                chosen.no_speech,
-                chosen.temperature,
-            )
+            for part in self._parts(piece, heard, code):
+                self._add(
+                    heard.split(part.last)[0].split(part.first)[1],
+                    part.text,
+                    offset + part.start,
+                    offset + part.end,
+                    chosen.no_speech,
+                    chosen.temperature,
+                )
             # With its timestamps: after plain text a model stops to write them.
             said = heard.tokens[max(0, piece.first - 1) : piece.last + 1]
             self._closed = (self._closed + list(said))[-self._prompter.max_prompt :]
         advance = num_samples if cut.moved is None else round(cut.moved * SAMPLE_RATE)
         # A window that claims to end where it began would never let us get on.
         return num_samples if advance < SAMPLE_RATE // 2 else min(advance, num_samples)
+
+    def _parts(self, piece: Piece, heard: Hypothesis, language: str | None) -> list[Piece]:
+        """A segment, with the times of its words where the model's are rough, cut between words
+        where a long pause was left out. language: ISO code (some have no spaces)."""
+        if not heard.spans:
+            return [piece]
+        prompter, offset = self._prompter, self._position / SAMPLE_RATE
+        is_broken = self._seams(self._position, piece.start, piece.end)
+        if not is_broken and not is_rough(heard.tokens, prompter.timestamp_seconds):
+            return [piece]
+        words = group_words(heard.tokens[piece.first : piece.last], prompter.decode_bytes, language)
+        begun = [piece.first + first for _, first, _ in words]
+        spans = zip(begun, [*begun[1:], piece.last], strict=True)
+        groups = self._audio.unbroken(
+            [(heard.spans[a][0], heard.spans[b - 1][1]) for a, b in spans]
+        )
+        parts = list[Piece]()
+        for (word, low, high), last in zip(
+            groups, [*(begun[word] for word, _, _ in groups[1:]), piece.last], strict=True
+        ):
+            first = begun[word]
+            text = prompter.decode_bytes(heard.tokens[first:last]).decode("utf-8", "replace")
+            start, end = (min(max(at, low), high) for at in _spoken_span(heard, first, last))
+            parts.append(Piece(first, last, text, start - offset, end - offset))
+        return parts
 
 
 def is_rough(tokens: Sequence[int], seconds: SecondsOf) -> bool:

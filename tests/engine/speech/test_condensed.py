@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,3 +89,32 @@ def test_where_nobody_listened_for_voices_all_is_kept() -> None:
 def test_where_nobody_speaks_nothing_is_kept() -> None:
     audio = CondensedAudio(RECORDING, [])
     assert len(audio.samples) == 0 and audio.speech == []
+
+
+def test_seams_are_where_pauses_were_left_out() -> None:
+    speech = [(a * SAMPLE_RATE, b * SAMPLE_RATE) for a, b in ((1, 3), (4, 5), (20, 22), (50, 51))]
+    audio = CondensedAudio(np.zeros(60 * SAMPLE_RATE, np.float32), speech)
+    assert [
+        audio.start_time(seam / SAMPLE_RATE) for seam in audio.seams(0, len(audio.samples))
+    ] == [pytest.approx(start - PADDING / SAMPLE_RATE) for start in (20, 50)]
+    [first, second] = audio.seams(0, len(audio.samples))
+    assert audio.seams(first, second) == [] and audio.seams(first - 1, second) == [first]
+    assert (
+        CondensedAudio(np.zeros(60 * SAMPLE_RATE, np.float32), None).seams(0, 60 * SAMPLE_RATE)
+        == []
+    )
+
+
+def test_words_are_together_that_have_no_pause_between_them_that_was_left_out() -> None:
+    speech = [(a * SAMPLE_RATE, b * SAMPLE_RATE) for a, b in ((1, 3), (4, 5), (20, 22), (50, 51))]
+    audio = CondensedAudio(np.zeros(60 * SAMPLE_RATE, np.float32), speech)
+    [one, two] = (seam / SAMPLE_RATE for seam in audio.seams(0, len(audio.samples)))
+    end = len(audio.samples) / SAMPLE_RATE
+    # A word's time may begin where the one before it ended, and end where the next one begins.
+    words = [(0.4, 2.0), (2.0, 3.6), (3.6, one + 0.1), (one + 0.1, one + 1.8), (one + 1.8, end)]
+    assert audio.unbroken(words) == [(0, 0.0, one), (3, one, two), (4, two, end)]
+    assert audio.unbroken(words[3:]) == [(0, one, two), (1, two, end)]
+    assert audio.unbroken([(0.4, 2.0), (6.6, end)]) == [(0, 0.0, one), (1, two, end)]
+    assert audio.unbroken([(one, one)]) == [(0, one, two)]
+    whole = CondensedAudio(np.zeros(60 * SAMPLE_RATE, np.float32), None)
+    assert whole.unbroken(words) == [(0, 0.0, 60.0)]

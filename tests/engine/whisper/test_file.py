@@ -267,6 +267,26 @@ def test_segments_have_the_times_of_their_words_where_the_models_are_rough(inner
     assert found == (spoken if inner == 10 else [(0.4, 0.8), (1.1, 2.0), (2.0, 3.9)])
 
 
+def test_a_segment_is_cut_where_a_long_pause_was_left_out_of_it() -> None:
+    spoken = [(1.0, 1.6), (9.0, 9.4), (10.0, 10.6), (90.0, 90.5)]
+    speech = [(round(a * SAMPLE_RATE), round(b * SAMPLE_RATE)) for a, b in spoken]
+    samples = np.zeros(95 * SAMPLE_RATE, np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
+    job = heard_by(Stamped([" a", "b.", " c", " d", " e"]), message)
+    request = job.make_request()
+    said = (STAMP, 0, 1, 2, 3, 4, at(4.9))
+    assert request.align_if is not None and request.align_if(said)
+    assert not request.align_if((STAMP, 0, 1, at(1.1), at(1.6), 2, 3, at(3.4), at(4.1), 4, at(5.0)))
+    starts = [a / SAMPLE_RATE for a, _ in job._audio.speech]
+    # Of the words behind a pause the attention takes the silence before them for a part.
+    spans = [(0, 0), (0, 0.5), (0.5, 1.0), (1.0, starts[1] + 0.9), (starts[2], starts[2] + 0.8)]
+    spans += [(starts[3] - 0.5, starts[3] + 0.9), (0, 0)]
+    [done] = job.absorb(replace(answer_to(request, said, -0.1), token_times=tuple(spans)))
+    assert isinstance(done, FileTranscribed) and done.text == "ab. c d e"
+    found = [(s.text, round(s.start, 1), round(s.end, 1)) for s in done.segments]
+    assert found == [(" ab.", 1.0, 1.6), (" c d", 9.0, 10.6), (" e", 90.0, 90.5)]
+
+
 @pytest.mark.parametrize("begun", [6.0, 11.2])
 def test_speech_behind_the_words_of_a_window_is_heard_from_their_end_on(begun: float) -> None:
     """Two sentences without a pause, and a third that the model did not write: where its own time
