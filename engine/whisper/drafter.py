@@ -118,6 +118,7 @@ def _same_window(large: WhisperSequence) -> WhisperRequest:
         language_guess=None,
         draft=(),
         align=False,
+        align_if=None,
         segment=None,
         settled=(),
         doubts=None,

@@ -18,6 +18,7 @@ from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import FileTranscribed, TranscribeFile, TranscriptionSettings
 from lookhear.engine.whisper.drafter import WhisperDrafter
+from lookhear.engine.whisper.file import WhisperFile
 from lookhear.engine.whisper.runner import WhisperRunner
 from tests.engine.whisper.test_demo_files import recording
 from tools.random_checkpoints.whisper import build_random_whisper
@@ -91,6 +92,19 @@ def test_the_text_is_the_same_whoever_guesses(
             assert [(w.word, w.start, w.end) for w in one.words] == [
                 (w.word, w.start, w.end) for w in other.words
             ]
+
+
+def test_texts_that_are_aligned_on_demand_have_the_same_times_whoever_guesses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(WhisperFile, "_wants_times", lambda self, tokens: True)
+    [plain] = heard(make_core(), ["a"], words=False)
+    core = make_core("demo-whisper")
+    [drafted] = heard(core, ["a"], words=False)
+    assert core.stats()["drafted_tokens"] > 0
+    assert [(s.start, s.end, s.text) for s in drafted.segments] == [
+        (s.start, s.end, s.text) for s in plain.segments
+    ]
 
 
 def test_it_takes_a_third_of_the_passes_where_guesses_are_right() -> None:
