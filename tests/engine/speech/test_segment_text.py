@@ -78,7 +78,7 @@ def test_what_is_left_was_sure(part: list[tuple[int, float]]) -> None:
 
 
 def test_a_sentence_that_is_known_is_told_as_fast_as_it_is_usually_said() -> None:
-    pieces = [" Please", " enter", " your", " extension", " now", "."]  # 25 letters
+    pieces = [" Do", " enter", " your", " extension", " now", "."]  # 23 letters
     sentence = list(range(len(pieces)))
     recognizer = cast("Recognizer", SpeltTokens(pieces))
 
@@ -94,7 +94,7 @@ def test_a_sentence_that_is_known_is_told_as_fast_as_it_is_usually_said() -> Non
 
     assert told([], [], sentence, 2.0) == 6, "room for 27 letters"
     assert told(sentence, [], sentence, 2.0) == 3, "for 15"
-    assert told(sentence, [], sentence, 3.0) == 2, "for 11"
+    assert told(sentence, [], sentence, 3.0) == 2, "for nine"
     assert told(sentence, [], sentence, 30.0) == 1, "for six"
     assert told(sentence, [0, 1], [2, 3, 4, 5], 2.0) == 1
     assert told(sentence, [], sentence, 2.0, is_over=True) == 6
