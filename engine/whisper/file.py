@@ -172,7 +172,8 @@ class WhisperFile(FileTranscription):
         return any(self._seams(begin, start, end) for _, _, start, end in pieces)
 
     def _seams(self, begin: int, start: float, end: float) -> list[int]:
-        """Of a segment, whose seconds are those of a window that begins there."""
+        """Where a pause was left out of a segment. begin: of its window, in samples. start, end: in
+        seconds of the window."""
         first = begin + round(start * SAMPLE_RATE)
         longest = (self._end - begin) / SAMPLE_RATE
         return self._audio.seams(first, begin + round(min(end, longest) * SAMPLE_RATE))
