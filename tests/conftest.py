@@ -86,10 +86,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         gc.freeze()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def left_alone_again() -> Iterator[None]:
-    """For tests of what tells the collector to look at everything again."""
+    """For tests of what tells the collector to look at everything again. What became
+    garbage since goes before, or weights of true size would stay for good."""
     yield
+    gc.unfreeze()
+    gc.collect()
     gc.freeze()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,11 @@ def test_ctrl_c_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(load, "run", interrupted)
+    hurries = list[int]()  # the tests behind this one do not
+    monkeypatch.setattr(os, "nice", hurries.append)
     (tmp_path / "job").write_text(plan(tmp_path, "http://127.0.0.1:1", 1).to_json())
     assert load.main([str(tmp_path / "job"), str(tmp_path / "results")]) == 130
+    assert hurries == [-10]
 
 
 def test_utterances_come_with_their_own_clock(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ from tests.engine.imagined.card import Phase
 from tests.engine.imagined.driver import install
 from tests.engine.imagined.launches import imagine, present
 
+pytestmark = pytest.mark.usefixtures("left_alone_again")
+
 
 # Graphs alone are those of graphs + overlap; `tests/engine/imagined` plays both.
 @pytest.mark.parametrize(
