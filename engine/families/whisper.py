@@ -29,7 +29,7 @@ from lookhear.engine.speech.transcriber import Transcriber
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.alignment import SAMPLES_PER_POSITION
 from lookhear.engine.whisper.drafter import WhisperDrafter, measured_costs
-from lookhear.engine.whisper.file import WhisperFile
+from lookhear.engine.whisper.files.file import WhisperFile
 from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule

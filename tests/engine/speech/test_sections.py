@@ -37,7 +37,7 @@ from lookhear.engine.speech.sections import (
     SectionOwner,
     sections_of,
 )
-from lookhear.engine.whisper.file import WhisperFile
+from lookhear.engine.whisper.files.file import WhisperFile
 from lookhear.engine.whisper.recognizer import WindowRule
 from tests.engine.speech.scripted import FIRST_STAMP, SpeltTokens
 from tests.engine.whisper.test_demo_files import utterances

@@ -18,7 +18,7 @@ from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import FileTranscribed, TranscribeFile, TranscriptionSettings
 from lookhear.engine.whisper.drafter import WhisperDrafter
-from lookhear.engine.whisper.file import WhisperFile
+from lookhear.engine.whisper.files.file import WhisperFile
 from lookhear.engine.whisper.runner import WhisperRunner
 from tests.engine.whisper.test_demo_files import recording
 from tools.random_checkpoints.whisper import build_random_whisper

@@ -19,7 +19,7 @@ from itertools import combinations
 
 from lookhear.engine.core.request import Result
 from lookhear.engine.speech.language_trial import rivals
-from lookhear.engine.whisper.attempts import Attempt
+from lookhear.engine.whisper.files.attempts import Attempt
 
 # Of the likeliest language's probability, from which on another is spoken, too. With Whisper base
 # and half minutes of people, those in one language had 0.04 at the most (Galician in Spanish), nine

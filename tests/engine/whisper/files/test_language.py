@@ -20,9 +20,9 @@ from lookhear.engine.messages import (
 )
 from lookhear.engine.speech.language_trial import LEAST_SHARE, MOST_RIVALS, rivals
 from lookhear.engine.speech.text.hypothesis import Hypothesis
-from lookhear.engine.whisper.attempts import Attempt
-from lookhear.engine.whisper.file import WhisperFile
-from lookhear.engine.whisper.file_language import MOST_ALIKE, FileLanguage, WindowLanguage
+from lookhear.engine.whisper.files.attempts import Attempt
+from lookhear.engine.whisper.files.file import WhisperFile
+from lookhear.engine.whisper.files.language import MOST_ALIKE, FileLanguage, WindowLanguage
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
 from tests.engine.speech.scripted import FIRST_STAMP, SpeltTokens

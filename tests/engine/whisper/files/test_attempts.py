@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lookhear.engine.core.request import Result, StopReason, is_looping
 from lookhear.engine.speech.text.hypothesis import Hypothesis
-from lookhear.engine.whisper.attempts import TEMPERATURES, Attempt, Attempts, has_loop
+from lookhear.engine.whisper.files.attempts import TEMPERATURES, Attempt, Attempts, has_loop
 
 LIKELY, UNLIKELY = -0.1, -1.5
 

@@ -18,7 +18,8 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TranscriptionSettings,
 )
-from lookhear.engine.whisper.file import AUDIO_TOKEN, WhisperFile, is_rough, split_segments
+from lookhear.engine.whisper.files.file import AUDIO_TOKEN, WhisperFile
+from lookhear.engine.whisper.files.pieces import is_rough, split_segments
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
