@@ -116,6 +116,7 @@ def _same_window(large: WhisperSequence) -> WhisperRequest:
         large.request,
         language=large.language,
         language_guess=None,
+        detects_alone=False,
         draft=(),
         align=False,
         align_if=None,

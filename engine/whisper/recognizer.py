@@ -108,7 +108,7 @@ class WhisperRecognizer:
         is_stamped = bool(before.segments) and not stretch.asks_language
         prior = stretch.languages.prior(self._prompter.languages)
         head, tail = self._prompter.prompt(
-            settings.prompt,
+            "" if stretch.asks_language else settings.prompt,
             () if is_stamped else stretch.carried,
             settings.task,
             timestamps=is_stamped,
@@ -149,6 +149,7 @@ class WhisperRecognizer:
             adapter=self._adapter,
             at_least=stretch.at_least,
             closes=settings.provisional and not stretch.is_open and not stretch.asks_language,
+            detects_alone=self._detects_alone(stretch),
         )
 
     def _is_thought_over(self, stretch: Stretch) -> bool:
@@ -157,6 +158,14 @@ class WhisperRecognizer:
         if stretch.asks_language:
             return False
         return not stretch.is_open or bool(stretch.committed and not stretch.is_late)
+
+    def _detects_alone(self, stretch: Stretch) -> bool:
+        """What a client's prompt is in says nothing of what is spoken. What is heard behind other
+        speech says nothing of its language anyway."""
+        settings = self._settings
+        is_asked = self._prompter.detects_language and not settings.language
+        is_behind = stretch.before.segments or stretch.asks_language
+        return bool(is_asked and settings.prompt.strip() and not is_behind)
 
     @property
     def _keeps(self) -> bool:

@@ -56,17 +56,18 @@ class WhisperRequest:
 
     samples: mono float32 at 16 kHz, at most window_samples long; the encoder sees them padded with
     zeros to window_samples. language: token id, or None to detect (multilingual checkpoints): then
-    the most probable one, its logarithm increased by its language_prior; empty: any.
-    language_guess: of what will be detected; it saves a pass if it is right, and changes nothing
-    else. end_tokens: timestamps that end the text, beside the end token. settled: what
-    stands in front, the longest last. num_earlier: tokens of the prefix that were said before the
-    segment: with all in front of them, they may be taken as the last request of the same segment
-    read them, though there is more audio now. segment: None: nothing may. expected: words that are
-    heard more readily; else doubts are thought over, if there are any. is_open: the audio may end
-    in the midst of a word. at_least: text tokens behind the prefix that there are, as is known:
-    before, the text is not over. align_if: whether a complete text is aligned all the same.
-    adapter: what changes the model for it; then nothing is settled, and no segment kept. closes:
-    whether `Result.closings` are wanted.
+    the most probable one, its logarithm increased by its language_prior; empty: any. detects_alone:
+    whether languages are asked of the audio alone, even if one is given: behind a text in the head
+    everything sounds like the language of that. language_guess: of what will be detected; it saves
+    a pass if it is right, and changes nothing else. end_tokens: timestamps that end the text,
+    beside the end token. settled: what stands in front, the longest last. num_earlier: tokens of
+    the prefix that were said before the segment: with all in front of them, they may be taken as
+    the last request of the same segment read them, though there is more audio now. segment: None:
+    nothing may. expected: words that are heard more readily; else doubts are thought over, if there
+    are any. is_open: the audio may end in the midst of a word. at_least: text tokens behind the
+    prefix that there are, as is known: before, the text is not over. align_if: whether a complete
+    text is aligned all the same. adapter: what changes the model for it; then nothing is settled,
+    and no segment kept. closes: whether `Result.closings` are wanted.
     """
 
     key: str
@@ -97,6 +98,7 @@ class WhisperRequest:
     adapter: Adapter | None = None
     at_least: int = 0
     closes: bool = False
+    detects_alone: bool = False
 
 
 class AlignedText(NamedTuple):
@@ -139,6 +141,9 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         self._guess = self.request.draft
         self.language = self.request.language
         self.context = list(self.request.head)
+        if self.request.detects_alone:
+            self.context, self.phase = [self.request.head[-1]], Phase.DETECT
+            return
         if self.request.detect_language and self.language is None:
             self.language = self.request.language_guess
             self.is_guess = self.language is not None
@@ -237,10 +242,10 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     def logits_rows(self) -> list[LogitsRow]:
         """The positions of `queries` whose logits this step needs, in order."""
         known = self.num_known
+        if self.phase is Phase.DETECT:
+            return [LogitsRow(known - 1, Purpose.START)]
         start = len(self.request.head) - 1 - self.fed  # the <|startoftranscript|> position
         rows = [LogitsRow(start, Purpose.START)] if start >= 0 else []
-        if self.phase is Phase.DETECT:
-            return rows
         draft, said = self._draft, (*self.request.prefix, *self.generated.tokens)
         expecting, is_stamped = self.expecting, self.request.timestamps
         if expecting is not None and expecting.trials is not None:
@@ -297,8 +302,11 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
     def absorb_start(self, no_speech_prob: float, languages: Mapping[int, float]) -> bool:
         """The start token was read: what it says. Returns whether what was sampled behind it, in
         the same step, is of the language that was to be detected; else the next step asks again."""
-        self.no_speech_prob, self.languages = no_speech_prob, languages
-        if self.phase is not Phase.DETECT and not self.is_guess:
+        is_alone, is_detecting = self.request.detects_alone, self.phase is Phase.DETECT
+        self.no_speech_prob = no_speech_prob
+        if is_detecting or not is_alone:
+            self.languages = languages
+        if not is_detecting and not self.is_guess:
             return True
         prior = self.request.language_prior
         scores = {token: prior.get(token, 0.0 if not prior else -math.inf) for token in languages}
@@ -307,9 +315,9 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
             self.is_guess = False
             return True
         self.context = list(self.request.head)
-        self.fed = len(self.context)
+        self.fed = 0 if is_alone else len(self.context)
         self._depends = self.is_guess = False
-        self.language = language
+        self.language = self.request.language or language
         self._complete_prompt()
         return False
 

@@ -136,6 +136,9 @@ class WhisperFile(FileTranscription):
             expected=self._expected,
             doubts=None if self._attempts.temperature else self._doubts,
             adapter=self._adapter,
+            detects_alone=self._given is None
+            and prompter.detects_language
+            and bool(settings.prompt.strip()),
         )
 
     def _wants_times(self, tokens: Sequence[int]) -> bool:

@@ -66,6 +66,24 @@ def test_a_guess_is_no_language_that_is_settled() -> None:
 
 
 @pytest.mark.parametrize(
+    ("prompt", "told", "alone"),
+    [("Ein Satz.", None, True), ("Ein Satz.", "en", False), (" ", None, False)],
+)
+def test_a_prompt_says_nothing_of_the_language(prompt: str, told: str | None, alone: bool) -> None:
+    settings = TranscriptionSettings(model="m", prompt=prompt, language=told)
+    prompter = WhisperPrompter(WhisperTokenizer.from_folder(DEMO))
+    recognizer = WhisperRecognizer(prompter, WINDOW, settings)
+    samples = np.zeros(SAMPLE_RATE, np.float32)
+    turn = Stretch("s/t", Priority.LIVE, 0, samples, told)
+    assert recognizer.request(turn).detects_alone == alone
+    # Also where the turn goes on in what it began in: the session learns from all of it.
+    assert recognizer.request(turn._replace(language="de")).detects_alone == alone
+    check = recognizer.request(turn._replace(asks_language=True))
+    assert len(check.head) == 1 and not check.detects_alone
+    assert (len(recognizer.request(turn).head) > 1) == bool(prompt.strip())
+
+
+@pytest.mark.parametrize(
     ("is_open", "committed", "is_late", "thinks"),
     [
         (True, (), False, False),  # its first text would come later

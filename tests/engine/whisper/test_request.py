@@ -103,6 +103,33 @@ def test_a_guess_of_the_language_saves_a_pass_or_changes_nothing(
     assert saved == (guess == detected.language)
 
 
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    draft=st.lists(st.integers(0, END - 1), max_size=12),
+    given_language=st.sampled_from([None, 100, 101]),
+)
+def test_a_text_in_front_says_nothing_of_the_language(
+    seed: int, draft: list[int], given_language: int | None
+) -> None:
+    """It is asked behind the start token alone; then all is read as if it had been given."""
+    alone = request(
+        head=(7, 8, 100), draft=tuple(draft), language=given_language, detects_alone=True
+    )
+    asked = WhisperSequence(alone, END, 448)
+    assert asked.queries() == [100]
+    assert [(row.index, row.purpose) for row in asked.logits_rows()] == [(0, Purpose.START)]
+    asked.launch()
+    assert asked.demand().waiting and not asked.absorb_start(0.25, {100: -3.0, 101: -0.1})
+    assert asked.language == (given_language or 101)
+    assert asked.queries()[: len(asked.context)] == [7, 8, 100, asked.language, 102, 103]
+    run(asked, seed)  # which finds it in English behind the text: too late
+    told = WhisperSequence(replace(alone, language=asked.language, detects_alone=False), END, 448)
+    run(told, seed)
+    assert asked.result().tokens == told.result().tokens
+    assert asked.result().languages == {100: -3.0, 101: -0.1}
+
+
 def test_nothing_is_fed_until_a_guess_is_verified() -> None:
     sequence = WhisperSequence(request(language=None, language_guess=101), END, 448)
     sequence.launch()

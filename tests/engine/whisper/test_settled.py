@@ -187,6 +187,32 @@ def test_a_second_look_reads_less_and_hears_the_same(folder: Path, model: Whispe
     runner.check(0)
 
 
+def test_a_language_is_asked_of_the_audio_alone(folder: Path, model: WhisperModel) -> None:
+    """Whatever stands in front: of one batch, all are told what they are without that."""
+    tokenizer = WhisperTokenizer.from_folder(folder)
+    plain = [
+        replace(ask(tokenizer, name, seed, 1.0), language=None, detect_language=True, settled=())
+        for seed, name in enumerate("abc")
+    ]
+    behind = [
+        replace(request, head=(tokenizer.prev, *range(20, 28 + n), tokenizer.sot))
+        for n, request in enumerate(plain)
+    ]
+    runner = WhisperRunner(model, tokenizer, 4, pads=True)
+    alone = run(runner, [replace(request, detects_alone=True) for request in behind])
+    for one, other, biased in zip(alone, run(runner, plain), run(runner, behind), strict=True):
+        assert one.language == other.language
+        for code, logprob in other.languages.items():
+            np.testing.assert_allclose(one.languages[code], logprob, atol=1e-3)
+        assert any(abs(biased.languages[c] - v) > 1e-2 for c, v in other.languages.items())
+    told = [
+        replace(request, language=result.language)
+        for request, result in zip(behind, alone, strict=True)
+    ]
+    assert [one.tokens for one in alone] == [one.tokens for one in run(runner, told)]
+    runner.check(0)
+
+
 def test_what_was_said_before_is_read_once_by_a_segment(folder: Path, model: WhisperModel) -> None:
     """Of the same audio, a text behind a kept beginning is the one that it is alone."""
     tokenizer = WhisperTokenizer.from_folder(folder)

@@ -144,6 +144,17 @@ def test_a_sure_language_is_not_doubted() -> None:
     assert asked == [-1, -1]
 
 
+@pytest.mark.parametrize(
+    ("prompt", "told", "alone"),
+    [("Ein Satz.", None, True), ("Ein Satz.", "en", False), (" ", None, False)],
+)
+def test_a_prompt_says_nothing_of_the_language(prompt: str, told: str | None, alone: bool) -> None:
+    settings = TranscriptionSettings(model="m", prompt=prompt, language=told)
+    message = TranscribeFile("f", settings, np.zeros(9 * SAMPLE_RATE, np.float32))
+    job = WhisperFile(message, SpeltTokens([" Haus"]), WINDOW, None)  # type: ignore[arg-type]
+    assert job.make_request().detects_alone == alone
+
+
 # --- a recording in several ----------------------------------------------------------------------
 
 
