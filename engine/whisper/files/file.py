@@ -11,6 +11,7 @@ for short windows hears less at once and all of it: the recording is cut at quie
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,10 @@ BEYOND_SECONDS = 1.0  # times are told to the second at times; what is later was
 UNHEARD = SAMPLE_RATE
 # The same where the model says that somebody begins to speak.
 BEGUN = SAMPLE_RATE * 3 // 10
+# Speech in the time of one token, that none has: it was left out of the text. Seen: 1.1 s.
+LEFT_OUT = SAMPLE_RATE * 3 // 2
+# It may begin so much behind the begin of that token, which is said before it then.
+BEFORE = SAMPLE_RATE
 # Seconds that a time may be off which is told to the second.
 AHEAD = 1.0
 SENTENCE_PAUSE = SAMPLE_RATE // 2
@@ -70,6 +75,7 @@ class WhisperFile(FileTranscription):
         self._window = window
         self._quick = quick
         self._is_doubted = False  # what a quick window said of what is to be heard next
+        self._has_gone_back = False  # to what the window before left out
         self._asks_times = False  # of the words of the next window, since the model's are in doubt
         self._slides = cap is None
         self._given = prompter.language_token(message.settings.language)
@@ -142,13 +148,25 @@ class WhisperFile(FileTranscription):
         )
 
     def _wants_times(self, tokens: Sequence[int]) -> bool:
-        """Whether a window's own times do not do: they are rough, or a segment has a pause in it
-        that was left out."""
+        """Whether a window's own times do not do: they are rough, a segment has a pause in it that
+        was left out, or somebody speaks between two of them."""
         seconds, begin = self._prompter.timestamp_seconds, self._position
         if is_rough(tokens, seconds):
             return True
         pieces, _ = split_segments(tuple(tokens), seconds, keep_open=True)
+        between = ((before, after) for (*_, before), (*_, after, _) in pairwise(pieces))
+        if any(self._spoken_between(before, after) >= LEFT_OUT for before, after in between):
+            return True
         return any(self._seams(begin, start, end) for _, _, start, end in pieces)
+
+    def _spoken_between(self, start: float, end: float) -> int:
+        """How many samples of speech there are between two times in seconds of the window; none if
+        nobody knows."""
+        if self._message.speech is None:
+            return 0
+        begin = self._position
+        first, last = (begin + round(time * SAMPLE_RATE) for time in (start, end))
+        return self._audio.spoken(first, last)
 
     def _seams(self, begin: int, start: float, end: float) -> list[int]:
         """Where a pause was left out of a segment. begin: of its window, in samples. start, end: in
@@ -205,6 +223,9 @@ class WhisperFile(FileTranscription):
                 return 0  # once more, with the times of its words
             if self._runs_ahead(cut, chosen.heard):
                 cut = self._cut(chosen.heard, num_samples, by_words=True)
+        back = None if self._has_gone_back else self._back(cut, chosen)
+        self._has_gone_back = back is not None
+        cut = back or cut
         self._trial, self._is_doubted, self._asks_times = WindowLanguage(), False, False
         done = self._keep(chosen, cut, num_samples)
         self._room = min(self._cap, 2 * self._room)
@@ -279,6 +300,35 @@ class WhisperFile(FileTranscription):
         begun = heard.spans[cut.pieces[-1].last - 1][0] - self._position / SAMPLE_RATE
         return begun - cut.pieces[-1].end >= AHEAD
 
+    def _back(self, cut: Cut, chosen: Attempt) -> Cut | None:
+        """A window up to where something was said that its text lacks, to be heard on from there.
+        Of a sentence that is said again and again Whisper leaves one out at times; by its words'
+        times a token lasts as long then."""
+        heard, begin, offset = chosen.heard, self._position, self._position / SAMPLE_RATE
+        if not heard.spans or chosen.temperature or not self._slides:
+            return None
+        tokens = [i for piece in cut.pieces for i in range(piece.first, piece.last)]
+        begun = [heard.spans[i][0] - offset for i in tokens]
+        long = [a for a, b in pairwise(begun) if self._spoken_between(a, b) >= LEFT_OUT]
+        at = begin + round(min(long, default=-1.0) * SAMPLE_RATE) + BEFORE
+        pause = self._audio.last_pause(begin + SAMPLE_RATE // 2, at)
+        if pause is None:
+            return None
+        moved = (pause - begin) / SAMPLE_RATE
+        kept = [part for piece in cut.pieces for part in self._said(piece, chosen, moved)]
+        return Cut(kept, moved, cut.is_whole) if kept else None
+
+    def _said(self, piece: Piece, chosen: Attempt, until: float) -> list[Piece]:
+        """The words of a segment that begin before a time, in seconds of the window."""
+        heard, prompter, offset = chosen.heard, self._prompter, self._position / SAMPLE_RATE
+        code = prompter.language_code(chosen.language)
+        words = group_words(heard.tokens[piece.first : piece.last], prompter.decode_bytes, code)
+        begun = (piece.first + first for _, first, _ in words)
+        last = next((i for i in begun if heard.spans[i][0] - offset >= until), piece.last)
+        text = prompter.decode_bytes(heard.tokens[piece.first : last]).decode("utf-8", "replace")
+        end = min(piece.end, until)
+        return [Piece(piece.first, last, text, min(piece.start, end), end)] if text.strip() else []
+
     def _keep(self, chosen: Attempt, cut: Cut, num_samples: int) -> int:
         """What the model says of this window; returns how many of its samples are done with."""
         heard = chosen.heard
@@ -301,11 +351,20 @@ class WhisperFile(FileTranscription):
                     chosen.temperature,
                 )
             # With its timestamps: after plain text a model stops to write them.
-            said = heard.tokens[max(0, piece.first - 1) : piece.last + 1]
-            self._closed = (self._closed + list(said))[-self._prompter.max_prompt :]
+            said = heard.tokens[max(0, piece.first - 1) : piece.last]
+            self._closed += [*said, *self._end_of(piece, heard)]
+        self._closed = self._closed[-self._prompter.max_prompt :]
         advance = num_samples if cut.moved is None else round(cut.moved * SAMPLE_RATE)
         # A window that claims to end where it began would never let us get on.
         return num_samples if advance < SAMPLE_RATE // 2 else min(advance, num_samples)
+
+    def _end_of(self, piece: Piece, heard: Hypothesis) -> Sequence[int]:
+        """The timestamp behind a segment, if there is one; behind it may be text, too, that is
+        heard again."""
+        ends = heard.tokens[piece.last : piece.last + 1]
+        if any(self._prompter.timestamp_seconds(token) is None for token in ends):
+            return (self._prompter.timestamp(piece.end),)
+        return ends
 
     def _parts(self, piece: Piece, heard: Hypothesis, language: str | None) -> list[Piece]:
         """A segment, with the times of its words where the model's are rough, cut between words

@@ -288,6 +288,33 @@ def test_a_segment_is_cut_where_a_long_pause_was_left_out_of_it() -> None:
     assert found == [(" ab.", 1.0, 1.6), (" c d", 9.0, 10.6), (" e", 90.0, 90.5)]
 
 
+@pytest.mark.parametrize("smeared", ["the word before", "the word behind"])
+def test_a_sentence_that_the_text_lacks_is_heard_on_from(smeared: str) -> None:
+    """Three are said, two are written: a token lasts as long as nobody takes for a word. From there
+    on it is heard once more, and what is missing then stays so."""
+    spoken = [(0.0, 1.8), (2.3, 5.0), (5.5, 8.0)]
+    speech = [(round(a * SAMPLE_RATE), round(b * SAMPLE_RATE)) for a, b in spoken]
+    samples = np.zeros(9 * SAMPLE_RATE, np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
+    job = heard_by(Stamped([" a", " b.", " c", " d."]), message)
+    request = job.make_request()
+    said = (at(0), 0, 1, at(1.9), at(5.4), 2, 3, at(8.1))
+    # Somebody speaks where no segment is.
+    assert request.align_if is not None and request.align_if(said)
+    assert not request.align_if((at(0), 0, 1, at(1.9), at(3.1), 2, 3, at(8.1)))
+    begun = 5.6 if smeared == "the word before" else 2.2
+    times = [(0, 0), (0.1, 1.2), (1.2, 1.8), (1.8, 1.8), (begun, begun), (begun, 6.8), (6.8, 8.0)]
+    answer = replace(answer_to(request, said, -0.1), token_times=(*times, (8.0, 8.1)))
+    assert job.absorb(answer) == []
+    assert 1.8 < job._position / SAMPLE_RATE < 2.3
+    assert [segment.text for segment in job.heard.segments] == [" a b."]
+    assert job._closed == [at(0), 0, 1, at(1.9)]
+    request, said = job.make_request(), (at(0), 2, 3, at(5.9))
+    times = [(0, 0), (0.3, 4.6), (4.6, 5.8), (5.8, 5.9)]
+    [done] = job.absorb(replace(answer_to(request, said, -0.1), token_times=tuple(times)))
+    assert isinstance(done, FileTranscribed) and done.text == "a b. c d."
+
+
 @pytest.mark.parametrize("begun", [6.0, 11.2])
 def test_speech_behind_the_words_of_a_window_is_heard_from_their_end_on(begun: float) -> None:
     """Two sentences without a pause, and a third that the model did not write: where its own time
