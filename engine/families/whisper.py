@@ -149,6 +149,7 @@ def _live_policy(
         cap=min(config.max_segment_seconds or 14.0, room),
         roll=0.0 if traits.short_windows else ROLL_SECONDS,
     )
+    live = replace(live, echoes=True)
     if not is_whole:
         return live, EarlierRule()
     behind = max(0, window.longest - window.margin - live.lead_in - live.cap - 2 * live.search)

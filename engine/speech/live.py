@@ -84,6 +84,7 @@ class LiveTurn(Turn):
         self._is_alone = resume.is_alone  # the segment is heard without what came before it
         self._num_lost = config.most_lost if resume.is_alone else 0  # looks that this did harm to
         self._shared = SharedBeginning()
+        self._prompt = settings.prompt if config.echoes else ""
         self._text = TurnText(session, turn, settings, recognizer, resume)
         # From segment_start on, behind some silence: speech in the very first frame is misheard.
         self._audio = AudioBuffer(config.lead_in)
@@ -219,6 +220,7 @@ class LiveTurn(Turn):
             is_open=not self.is_urgent,
             is_late=end - self._tick_end >= self._config.late * self._config.tick,
             at_least=0 if tried else self._num_least(end),
+            prompt="" if asks_language or self._is_alone else self._prompt,
         )
         self._in_flight = Tick(stretch, end, is_cut=end < self.num_samples)
         return self._recognizer.request(stretch)
@@ -238,7 +240,7 @@ class LiveTurn(Turn):
         new = self._recognizer.hypothesis(result, tick.stretch)
         if tick.stretch.asks_language:
             return [*self._check_language(new, tick), *self.settle(), *self._provisional()]
-        if tick.stretch.said and self._is_lost(new, tick.stretch, is_loop(result)):
+        if self._is_lost(new, tick.stretch, is_loop(result)):
             self._num_lost += 1
             self._is_alone = True
             return []  # the same is heard by itself
@@ -268,10 +270,8 @@ class LiveTurn(Turn):
         become more."""
         if self.voiced_until - self.segment_start < self._config.stray and not self.is_urgent:
             return False
-        least = self._config.stray if self._segment.tokens else self._config.warm_up
-        least += max(self._commit_end, self.segment_start)
-        is_over = not new.tokens and self.voiced_until > least
-        return is_over or repeats or self._segment.is_led_astray(new.tokens, stretch)
+        unheard = self.voiced_until - max(self._commit_end, self.segment_start)
+        return self._segment.is_lost(new, stretch, unheard, self._config, repeats=repeats)
 
     def _check_language(self, new: Hypothesis, tick: Tick) -> list[Event]:
         """A turn was heard for its language alone, by itself or with what was said before it."""
@@ -292,8 +292,8 @@ class LiveTurn(Turn):
         if tick.end - self.segment_start < config.warm_up or not is_own:
             return 0
         is_quiet = tick.end >= self.voiced_until + config.tail
-        spell, length = self._recognizer.token_bytes, len(tick.stretch.samples)
-        most = self._segment.num_told(new.tokens, length, self._earlier.latest(), is_over=is_quiet)
+        spell, stretch, latest = self._recognizer.token_bytes, tick.stretch, self._earlier.latest()
+        most = self._segment.num_told(new.tokens, stretch, latest, is_over=is_quiet)
         return num_sure(new, self._looks, config, spell, end=tick.end, is_quiet=is_quiet, most=most)
 
     def settle(self) -> list[Event]:

@@ -74,6 +74,7 @@ class LiveConfig:
     stray: int = SAMPLE_RATE * 3 // 2
     most_lost: int = 2  # such looks, from which on all others of the segment are, too
     max_samples: int = SAMPLE_RATE * 3600  # longest turn or file, for whoever feeds it
+    echoes: bool = False  # whether the model may write a client's prompt as if it were said
     draft: bool = True  # whether the last hypothesis is verified in one pass
 
     def delayed(self, delay: Delay | None) -> LiveConfig:

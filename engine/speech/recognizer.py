@@ -27,7 +27,8 @@ class Stretch(NamedTuple):
     nothing is to be left out because others heard it. voiced_from, voiced_until: where among its
     samples speech begins and ends. asks_language: nothing but the language is wanted.
     is_open: somebody may be in the midst of a word at its end. is_late: others were heard instead,
-    for long. at_least: tokens that there are, as is known, behind the committed ones.
+    for long. at_least: tokens that there are, as is known, behind the committed ones. prompt: what
+    the client says was said before, if the model may write it as if it were said now.
     """
 
     key: str
@@ -47,6 +48,7 @@ class Stretch(NamedTuple):
     is_open: bool = False
     is_late: bool = False
     at_least: int = 0
+    prompt: str = ""
 
     @property
     def said(self) -> tuple[int, ...]:

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.earlier import Earlier
+from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
-from lookhear.engine.speech.text.agreement import is_boundary, is_punctuation
-from lookhear.engine.speech.text.echo import is_echo, is_known
+from lookhear.engine.speech.text.agreement import Letters, is_boundary, is_punctuation
+from lookhear.engine.speech.text.echo import is_echo, is_known, is_quote
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.pace import num_sayable, usual_pace
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
+
+SLOW = 5  # letters a second: who speaks says more
 
 
 class SegmentText:
@@ -41,25 +45,54 @@ class SegmentText:
         return num_sayable(self.spelt, new, num_samples, self._recognizer.token_bytes)
 
     def num_told(
-        self, new: Sequence[int], num_samples: int, earlier: Earlier, *, is_over: bool
+        self, new: Sequence[int], stretch: Stretch, earlier: Earlier, *, is_over: bool
     ) -> int:
-        """Leading tokens of a text behind it, heard in so much audio of the segment, that can have
-        been said by now: as fast as the voice was before, where they are known from there. earlier:
-        the last that was said. is_over: nobody speaks on."""
-        most, recognizer = self.num_sayable(new, num_samples), self._recognizer
+        """Leading tokens of a text behind it, heard in a stretch, that can have been said by now:
+        as fast as the voice was before, where they are known from there; none, while all of it is
+        known from the prompt. earlier: the last that was said. is_over: nobody speaks on."""
+        num_samples, recognizer = len(stretch.samples), self._recognizer
+        most = self.num_sayable(new, num_samples)
+        if not is_over and self._is_quote(new, stretch):
+            return 0
         said = [token for segment in earlier.segments for token in segment.tokens]
         if is_over or not is_known([*said, *self.tokens], new[:most], recognizer.token_bytes):
             return most
         pace = usual_pace(recognizer.decode_bytes(said), earlier.num_samples)
         return num_sayable(self.spelt, new, num_samples, recognizer.token_bytes, pace)
 
+    def is_lost(
+        self,
+        new: Hypothesis,
+        stretch: Stretch,
+        num_unheard: int,
+        config: LiveConfig,
+        *,
+        repeats: bool,
+    ) -> bool:
+        """Whether what stood in front of a look did harm. num_unheard: samples of speech behind
+        what was committed. repeats: it is a loop."""
+        if not (stretch.said or stretch.prompt):
+            return False
+        least = config.stray if self.tokens else config.warm_up
+        if stretch.prompt and not (stretch.is_open or self.tokens):
+            least = 0  # a word behind a prompt in another language is none at times
+        is_over = not new.tokens and num_unheard > least
+        return is_over or repeats or self.is_led_astray(new.tokens, stretch)
+
     def is_led_astray(self, new: Sequence[int], stretch: Stretch) -> bool:
         """Whether a text behind it, which was heard in a stretch, says again what was said before,
-        or more than can be said."""
+        more than can be said, or, of much that was, nothing but a part of the prompt."""
         if self.num_sayable(new, len(stretch.samples)) < len(new):
             return True
+        if self._is_quote(new, stretch):
+            letters = Letters.of([*self.tokens, *new], self._recognizer.token_bytes).text
+            return len(letters) * SAMPLE_RATE < SLOW * (stretch.voiced_until - stretch.voiced_from)
         spell = self._recognizer.token_bytes
         return bool(new) and is_echo(stretch.said, [*self.tokens, *new], spell)
+
+    def _is_quote(self, new: Sequence[int], stretch: Stretch) -> bool:
+        spell = self._recognizer.token_bytes
+        return bool(stretch.prompt) and is_quote(stretch.prompt, [*self.tokens, *new], spell)
 
     def probable(self, language: str | None) -> list[int]:
         """The tokens of words that have no improbable one, and the signs, unless nothing else is

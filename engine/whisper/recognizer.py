@@ -108,7 +108,7 @@ class WhisperRecognizer:
         is_stamped = bool(before.segments) and not stretch.asks_language
         prior = stretch.languages.prior(self._prompter.languages)
         head, tail = self._prompter.prompt(
-            "" if stretch.asks_language else settings.prompt,
+            stretch.prompt,
             () if is_stamped else stretch.carried,
             settings.task,
             timestamps=is_stamped,
@@ -162,10 +162,8 @@ class WhisperRecognizer:
     def _detects_alone(self, stretch: Stretch) -> bool:
         """What a client's prompt is in says nothing of what is spoken. What is heard behind other
         speech says nothing of its language anyway."""
-        settings = self._settings
-        is_asked = self._prompter.detects_language and not settings.language
-        is_behind = stretch.before.segments or stretch.asks_language
-        return bool(is_asked and settings.prompt.strip() and not is_behind)
+        is_asked = self._prompter.detects_language and not self._settings.language
+        return bool(is_asked and stretch.prompt.strip() and not stretch.before.segments)
 
     @property
     def _keeps(self) -> bool:

@@ -58,12 +58,12 @@ def _letters(data: bytes) -> tuple[str | None, bool]:
     """What of a token can be heard, None if it is no whole characters by itself; and whether a word
     is over before it."""
     try:
-        return _audible(data.decode("utf-8")), _follows_word(data)
+        return audible(data.decode("utf-8")), _follows_word(data)
     except UnicodeDecodeError:
         return None, _follows_word(data)
 
 
-def _audible(text: str) -> str:
+def audible(text: str) -> str:
     return "".join(c for c in text.casefold() if c.isalnum())
 
 
@@ -146,7 +146,7 @@ class Letters(NamedTuple):
         is_whole = len(whole) == len(pieces)
         if not is_whole:
             decoder = codecs.getincrementaldecoder("utf-8")("replace")
-            whole = [_audible(decoder.decode(data)) for data in spelt]
+            whole = [audible(decoder.decode(data)) for data in spelt]
         ends = tuple(accumulate(map(len, whole), initial=0))
         if is_whole and unspaced:
             word_ends = frozenset(ends)

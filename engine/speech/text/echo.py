@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lookhear.engine.speech.text.agreement import Letters, TokenBytes
+from lookhear.engine.speech.text.agreement import Letters, TokenBytes, audible
 from lookhear.engine.speech.text.sentences import ends_text
 
 LEAST = 16  # letters: three short words are often said twice
+QUOTE = 4  # letters: two and three are in every text
 
 
 def is_echo(before: Sequence[int], text: Sequence[int], token_bytes: TokenBytes) -> bool:
@@ -42,6 +43,13 @@ def is_known(before: Sequence[int], text: Sequence[int], token_bytes: TokenBytes
         if len(letters) >= LEAST:
             said.append(letters)
     return False
+
+
+def is_quote(prompt: str, text: Sequence[int], token_bytes: TokenBytes) -> bool:
+    """Whether all of a text stands so in a client's prompt. Who says what the prompt says goes on;
+    who does not understand writes it off."""
+    letters = Letters.of(text, token_bytes).text
+    return len(letters) >= QUOTE and letters in audible(prompt)
 
 
 def _last_sentence(tokens: Sequence[int], token_bytes: TokenBytes) -> Sequence[int]:

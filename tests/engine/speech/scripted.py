@@ -23,6 +23,7 @@ from lookhear.engine.whisper.request import WhisperRequest
 END = 50_257
 FIRST_STAMP = 100_000
 LAST_STAMP = FIRST_STAMP + 1500
+PROMPT = 996  # stands for any that a client gives
 
 
 def front(request: WhisperRequest) -> int:
@@ -72,7 +73,8 @@ class SpeltTokens:
     def prompt(
         self, text: str, earlier: Sequence[int], task: str, *, timestamps: bool
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return ((999, *earlier, 998) if earlier else (998,)), (997,)
+        before = (*[PROMPT][: len(text)], *earlier)
+        return ((999, *before, 998) if before else (998,)), (997,)
 
     def expected(self, words: tuple[str, ...]) -> None:
         assert not words, "nobody expects anything in a script"

@@ -25,7 +25,7 @@ from lookhear.engine.speech.live import LiveTurn
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.whisper.recognizer import WhisperRecognizer, WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
-from tests.engine.speech.scripted import Driver, Speech
+from tests.engine.speech.scripted import PROMPT, Driver, Speech
 
 WINDOW = WindowRule(2 * SAMPLE_RATE, 4 * SAMPLE_RATE, 30 * SAMPLE_RATE, SAMPLE_RATE // 5)
 CONFIG = LiveConfig()
@@ -202,6 +202,63 @@ def test_a_model_that_its_prompt_leads_astray_hears_the_segment_without_it() -> 
     assert run.finish().text == run.committed == "".join(words).lstrip()
     assert (999, 0, 998) in [request.head for request in run.requests]
     assert run.requests[-1].head == (998,)
+
+
+class Quoting(Speech):
+    """With the client's prompt in front it writes that, and nothing else."""
+
+    quote: tuple[int, ...] = (0, 1)
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        found = super().hear(request, start)
+        if PROMPT not in request.head:
+            return found
+        rest = tuple(token for token in self.quote if token not in request.prefix)
+        return replace(found, tokens=rest, logprobs=(-0.1,) * len(rest))
+
+
+class Silenced(Quoting):
+    quote = ()
+
+
+@pytest.mark.parametrize("seconds", [0.4, 6.0])
+@pytest.mark.parametrize("kind", [Quoting, Silenced])
+def test_a_model_that_writes_the_clients_prompt_hears_the_segment_without_it(
+    kind: type[Speech], seconds: float
+) -> None:
+    known = Speech([" Acme", " Telecom"], [(0.0, 0.1), (0.1, 0.2)])
+    count = round(seconds / 0.4)
+    times = [(0.2 + 0.4 * i, 0.6 + 0.4 * i) for i in range(count)]
+    speech = kind([f" w{i}" for i in range(count)], times, known)
+    run = driver(speech, replace(CONFIG, echoes=True), prompt="A call for Acme Telecom.")
+    while run.position < speech.duration * SAMPLE_RATE:
+        run.feed(0.1)
+    done = run.finish()
+    if seconds < 1 and kind is Quoting:  # so much is said in that time
+        assert done.text == "Acme Telecom"
+        return
+    assert done.text == run.committed == "".join(speech.words).lstrip()
+    assert any(PROMPT in request.head for request in run.requests)
+    assert PROMPT not in run.requests[-1].head
+
+
+def test_who_says_what_the_prompt_says_is_told_it_when_he_goes_on() -> None:
+    words = [" Acme", " Telecom", *(f" w{i}" for i in range(4))]
+    speech = Speech(words, [(0.2 + 0.5 * i, 0.6 + 0.5 * i) for i in range(6)])
+    run = driver(speech, replace(CONFIG, echoes=True), prompt="A call for Acme Telecom.")
+    while not run.committed:
+        run.feed(0.05)
+        assert run.position < speech.duration * SAMPLE_RATE
+    assert run.position > 1.4 * SAMPLE_RATE  # behind three quarters of the word after it
+    while run.position < speech.duration * SAMPLE_RATE:
+        run.feed(0.1)
+    assert run.finish().text == run.committed == "".join(words).lstrip()
+    assert all(PROMPT in request.head for request in run.requests)
+    # A short turn of nothing else is told at its end.
+    speech = Speech(words[:2], [(0.2, 0.6), (0.7, 1.1)])
+    run = driver(speech, replace(CONFIG, echoes=True), prompt="A call for Acme Telecom.")
+    run.feed(2.0)
+    assert run.finish().text == "Acme Telecom"
 
 
 def test_noise_that_the_model_doubts_gives_no_text() -> None:

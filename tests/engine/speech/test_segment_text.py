@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lookhear.engine.core.request import Priority
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.earlier import Earlier, EarlierSegment
-from lookhear.engine.speech.recognizer import Recognizer
+from lookhear.engine.speech.live_config import LiveConfig
+from lookhear.engine.speech.recognizer import Recognizer, Stretch
 from lookhear.engine.speech.segment_text import SegmentText
 from lookhear.engine.speech.text.agreement import is_punctuation
 from lookhear.engine.speech.text.hypothesis import Hypothesis
@@ -77,6 +79,54 @@ def test_what_is_left_was_sure(part: list[tuple[int, float]]) -> None:
         assert kept == [token for token, _ in part]
 
 
+def heard_for(seconds: float, **changes: object) -> Stretch:
+    """All of it speech."""
+    samples = np.zeros(round(seconds * SAMPLE_RATE), np.float32)
+    stretch = Stretch("s/t", Priority.LIVE, 0, samples, "en", voiced_until=len(samples))
+    return stretch._replace(is_open=True, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("new", "seconds", "prompt", "told", "lost"),
+    [
+        ([1, 2, 3], 1.0, "A PAM key.", 0, False),  # whoever says so goes on
+        ([1, 2, 3], 2.0, "A PAM key.", 0, True),  # or has, and was not understood
+        ([1, 2, 3, 4], 2.0, "A P.A.M. Key", 0, True),
+        ([1, 2, 3, 5], 2.0, "A PAM key.", 4, False),  # more than that
+        ([1, 2, 3], 2.0, "", 3, False),  # heard without one
+        ([0], 2.0, "The key", 1, False),  # in every text
+    ],
+)
+def test_what_a_prompt_says_is_not_told_before_there_is_more(
+    new: list[int], seconds: float, prompt: str, told: int, lost: bool
+) -> None:
+    segment, stretch = SegmentText(RECOGNIZER), heard_for(seconds, prompt=prompt)
+    assert segment.num_told(new, stretch, Earlier(), is_over=False) == told
+    assert segment.num_told(new, stretch, Earlier(), is_over=True) == len(new)
+    assert segment.is_led_astray(new, stretch) is lost
+
+
+@pytest.mark.parametrize(
+    ("said", "is_open", "prompt", "unheard", "lost"),
+    [
+        ([], True, "A lock.", 0.6, False),  # it may be a syllable
+        ([], True, "A lock.", 0.8, True),
+        ([], False, "A lock.", 0.3, True),  # behind a prompt a whole word may be none
+        ([], False, "", 0.3, False),
+        ([0, 3], False, "A lock.", 0.3, False),
+        ([0, 3], True, "A lock.", 1.6, True),
+    ],
+)
+def test_speech_without_text_is_heard_by_itself(
+    said: list[int], is_open: bool, prompt: str, unheard: float, lost: bool
+) -> None:
+    stretch = heard_for(2.0, prompt=prompt)._replace(is_open=is_open)
+    found = SegmentText(RECOGNIZER, said).is_lost(
+        Hypothesis(), stretch, round(unheard * SAMPLE_RATE), LiveConfig(), repeats=False
+    )
+    assert found is lost
+
+
 def test_a_sentence_that_is_known_is_told_as_fast_as_it_is_usually_said() -> None:
     pieces = [" Do", " enter", " your", " extension", " now", "."]  # 23 letters
     sentence = list(range(len(pieces)))
@@ -88,9 +138,9 @@ def test_a_sentence_that_is_known_is_told_as_fast_as_it_is_usually_said() -> Non
         """Of what is heard in 1.1 s, by a voice that needed so long for what it said before."""
         audio = np.zeros(round(seconds * SAMPLE_RATE), np.float32)
         segment = EarlierSegment(audio, 0, len(audio), tuple(before), "en", "transcribe")
-        samples = round(1.1 * SAMPLE_RATE)
+        stretch = heard_for(1.1)
         text, earlier = SegmentText(recognizer, said), Earlier(None, (segment,))
-        return text.num_told(new, samples, earlier, is_over=is_over)
+        return text.num_told(new, stretch, earlier, is_over=is_over)
 
     assert told([], [], sentence, 2.0) == 6, "room for 27 letters"
     assert told(sentence, [], sentence, 2.0) == 3, "for 15"

@@ -74,11 +74,11 @@ def test_a_prompt_says_nothing_of_the_language(prompt: str, told: str | None, al
     prompter = WhisperPrompter(WhisperTokenizer.from_folder(DEMO))
     recognizer = WhisperRecognizer(prompter, WINDOW, settings)
     samples = np.zeros(SAMPLE_RATE, np.float32)
-    turn = Stretch("s/t", Priority.LIVE, 0, samples, told)
+    turn = Stretch("s/t", Priority.LIVE, 0, samples, told, prompt=prompt)
     assert recognizer.request(turn).detects_alone == alone
     # Also where the turn goes on in what it began in: the session learns from all of it.
     assert recognizer.request(turn._replace(language="de")).detects_alone == alone
-    check = recognizer.request(turn._replace(asks_language=True))
+    check = recognizer.request(turn._replace(asks_language=True, prompt=""))
     assert len(check.head) == 1 and not check.detects_alone
     assert (len(recognizer.request(turn).head) > 1) == bool(prompt.strip())
 

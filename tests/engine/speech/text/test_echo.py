@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lookhear.engine.speech.text.echo import is_echo, is_known
+from lookhear.engine.speech.text.echo import is_echo, is_known, is_quote
 
 PIECES = [b" The", b" conference", b" is", b" now", b" unlocked", b".", b" No", b"?"]
 SENTENCE = [0, 1, 2, 3, 4]
@@ -54,3 +54,20 @@ def test_a_sentence_that_was_said_before(
     before: list[int], text: list[int], expected: bool
 ) -> None:
     assert is_known(before, text, PIECES.__getitem__) is expected
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "expected"),
+    [
+        ("Is the conference now unlocked?", [0, 1, 3, 4], True),
+        ("THE CON-FERENCE", [0, 1, 5], True),  # whatever case and signs
+        ("Theconference", [0, 1], True),
+        ("The conference", [1, 0], False),
+        ("The conference", [0, 1, 2], False),
+        ("The conference", [0], False),  # in every text
+        ("", [0, 1], False),
+        ("The conference", [], False),
+    ],
+)
+def test_all_of_a_text_is_in_the_prompt(prompt: str, text: list[int], expected: bool) -> None:
+    assert is_quote(prompt, text, PIECES.__getitem__) is expected
