@@ -36,8 +36,9 @@ BEYOND_SECONDS = 1.0  # times are told to the second at times; what is later was
 UNHEARD = SAMPLE_RATE
 # The same where the model says that somebody begins to speak.
 BEGUN = SAMPLE_RATE * 3 // 10
-# Speech in the time of one token, that none has: it was left out of the text. Seen: 1.1 s.
-LEFT_OUT = SAMPLE_RATE * 3 // 2
+# Speech from one token to the next, which none has: it was left out of the text. Seen: 1.4 s. What
+# is long in front of that belongs to it.
+LEFT_OUT, LONG = SAMPLE_RATE * 2, SAMPLE_RATE * 6 // 5
 # It may begin so much behind the begin of that token, which is said before it then.
 BEFORE = SAMPLE_RATE
 # Seconds that a time may be off which is told to the second.
@@ -309,8 +310,13 @@ class WhisperFile(FileTranscription):
             return None
         tokens = [i for piece in cut.pieces for i in range(piece.first, piece.last)]
         begun = [heard.spans[i][0] - offset for i in tokens]
-        long = [a for a, b in pairwise(begun) if self._spoken_between(a, b) >= LEFT_OUT]
-        at = begin + round(min(long, default=-1.0) * SAMPLE_RATE) + BEFORE
+        spoken = [self._spoken_between(a, b) for a, b in pairwise(begun)]
+        first = next((i for i, count in enumerate(spoken) if count >= LEFT_OUT), None)
+        if first is None:
+            return None
+        while first and spoken[first - 1] >= LONG:
+            first -= 1
+        at = begin + round(begun[first] * SAMPLE_RATE) + BEFORE
         pause = self._audio.last_pause(begin + SAMPLE_RATE // 2, at)
         if pause is None:
             return None

@@ -303,7 +303,7 @@ def test_a_sentence_that_the_text_lacks_is_heard_on_from(smeared: str) -> None:
     assert request.align_if is not None and request.align_if(said)
     assert not request.align_if((at(0), 0, 1, at(1.9), at(3.1), 2, 3, at(8.1)))
     begun = 5.6 if smeared == "the word before" else 2.2
-    times = [(0, 0), (0.1, 1.2), (1.2, 1.8), (1.8, 1.8), (begun, begun), (begun, 6.8), (6.8, 8.0)]
+    times = [(0, 0), (0.1, 1.0), (1.0, 1.8), (1.8, 1.8), (begun, begun), (begun, 6.8), (6.8, 8.0)]
     answer = replace(answer_to(request, said, -0.1), token_times=(*times, (8.0, 8.1)))
     assert job.absorb(answer) == []
     assert 1.8 < job._position / SAMPLE_RATE < 2.3
