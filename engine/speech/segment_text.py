@@ -20,6 +20,9 @@ from lookhear.engine.speech.text.pace import num_sayable, usual_pace
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
 SLOW = 5  # letters a second: who speaks says more
+# Mean log-probability of the tokens of a short turn behind a prompt. Who says what the prompt says
+# has -0.3 to 0, and what is copied -0.5 and less (Whisper base).
+DOUBTED = -0.5
 
 
 class SegmentText:
@@ -77,18 +80,27 @@ class SegmentText:
         if stretch.prompt and not (stretch.is_open or self.tokens):
             least = 0  # a word behind a prompt in another language is none at times
         is_over = not new.tokens and num_unheard > least
-        return is_over or repeats or self.is_led_astray(new.tokens, stretch)
+        if is_over or repeats or self._is_copied(new, stretch):
+            return True
+        return self.is_led_astray(new.tokens, stretch)
 
     def is_led_astray(self, new: Sequence[int], stretch: Stretch) -> bool:
         """Whether a text behind it, which was heard in a stretch, says again what was said before,
-        more than can be said, or, of much that was, nothing but a part of the prompt."""
+        or more than can be said."""
         if self.num_sayable(new, len(stretch.samples)) < len(new):
             return True
-        if self._is_quote(new, stretch):
-            letters = Letters.of([*self.tokens, *new], self._recognizer.token_bytes).text
-            return len(letters) * SAMPLE_RATE < SLOW * (stretch.voiced_until - stretch.voiced_from)
         spell = self._recognizer.token_bytes
         return bool(new) and is_echo(stretch.said, [*self.tokens, *new], spell)
+
+    def _is_copied(self, new: Hypothesis, stretch: Stretch) -> bool:
+        """Whether it is copied from the prompt, or made up in its manner, for what was not
+        understood: for much speech, or, when all was said, with doubt."""
+        if not stretch.is_open and stretch.prompt and not self.tokens:
+            return sum(new.logprobs) < DOUBTED * len(new.logprobs)
+        if not self._is_quote(new.tokens, stretch):
+            return False
+        letters = Letters.of([*self.tokens, *new.tokens], self._recognizer.token_bytes).text
+        return len(letters) * SAMPLE_RATE < SLOW * (stretch.voiced_until - stretch.voiced_from)
 
     def _is_quote(self, new: Sequence[int], stretch: Stretch) -> bool:
         spell = self._recognizer.token_bytes

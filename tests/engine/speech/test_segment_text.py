@@ -103,7 +103,14 @@ def test_what_a_prompt_says_is_not_told_before_there_is_more(
     segment, stretch = SegmentText(RECOGNIZER), heard_for(seconds, prompt=prompt)
     assert segment.num_told(new, stretch, Earlier(), is_over=False) == told
     assert segment.num_told(new, stretch, Earlier(), is_over=True) == len(new)
-    assert segment.is_led_astray(new, stretch) is lost
+    heard = Hypothesis(tuple(new), (SURE,) * len(new))
+    config, spoken = LiveConfig(), len(stretch.samples)
+    assert segment.is_lost(heard, stretch, spoken, config, repeats=False) is lost
+    # When all was said it counts how sure the model is.
+    over = stretch._replace(is_open=False)
+    assert not segment.is_lost(heard, over, spoken, config, repeats=False)
+    unsure = heard._replace(logprobs=(UNSURE,) * len(new))
+    assert segment.is_lost(unsure, over, spoken, config, repeats=False) is bool(prompt)
 
 
 @pytest.mark.parametrize(
