@@ -39,6 +39,8 @@ BEGUN = SAMPLE_RATE * 3 // 10
 # Speech from one token to the next, which none has: it was left out of the text. Seen: 1.4 s. What
 # is long in front of that belongs to it.
 LEFT_OUT, LONG = SAMPLE_RATE * 2, SAMPLE_RATE * 6 // 5
+# Seconds of a segment: in a longer one Whisper did not listen for times, nor for what it says.
+LONG_SEGMENT = 12.0
 # It may begin so much behind the begin of that token, which is said before it then.
 BEFORE = SAMPLE_RATE
 # Seconds that a time may be off which is told to the second.
@@ -149,25 +151,24 @@ class WhisperFile(FileTranscription):
         )
 
     def _wants_times(self, tokens: Sequence[int]) -> bool:
-        """Whether a window's own times do not do: they are rough, a segment has a pause in it that
-        was left out, or somebody speaks between two of them."""
+        """Whether a window's own times do not do: they are rough, a segment is long, or has a pause
+        in it that was left out, or somebody speaks between two of them."""
         seconds, begin = self._prompter.timestamp_seconds, self._position
         if is_rough(tokens, seconds):
             return True
-        pieces, _ = split_segments(tuple(tokens), seconds, keep_open=True)
-        between = ((before, after) for (*_, before), (*_, after, _) in pairwise(pieces))
-        if any(self._spoken_between(before, after) >= LEFT_OUT for before, after in between):
+        found, _ = split_segments(tuple(tokens), seconds, keep_open=True)
+        longest = ((self._until or self._end) - begin) / SAMPLE_RATE
+        pieces = [(start, min(end, longest)) for *_, start, end in found]
+        if any(b - a >= LONG_SEGMENT or self._seams(begin, a, b) for a, b in pieces):
             return True
-        return any(self._seams(begin, start, end) for _, _, start, end in pieces)
+        between = ((before, after) for (_, before), (after, _) in pairwise(pieces))
+        return any(self._spoken_between(a, b) >= LEFT_OUT for a, b in between)
 
     def _spoken_between(self, start: float, end: float) -> int:
         """How many samples of speech there are between two times in seconds of the window; none if
         nobody knows."""
-        if self._message.speech is None:
-            return 0
-        begin = self._position
-        first, last = (begin + round(time * SAMPLE_RATE) for time in (start, end))
-        return self._audio.spoken(first, last)
+        first, last = (self._position + round(time * SAMPLE_RATE) for time in (start, end))
+        return 0 if self._message.speech is None else self._audio.spoken(first, last)
 
     def _seams(self, begin: int, start: float, end: float) -> list[int]:
         """Where a pause was left out of a segment. begin: of its window, in samples. start, end: in

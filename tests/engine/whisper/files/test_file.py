@@ -268,6 +268,18 @@ def test_segments_have_the_times_of_their_words_where_the_models_are_rough(inner
     assert found == (spoken if inner == 10 else [(0.4, 0.8), (1.1, 2.0), (2.0, 3.9)])
 
 
+@pytest.mark.parametrize(("seconds", "expected"), [(11.0, False), (13.0, True)])
+@pytest.mark.parametrize("closed", [True, False])
+def test_who_did_not_listen_for_times_is_asked_for_those_of_the_words(
+    seconds: float, expected: bool, closed: bool
+) -> None:
+    samples = np.zeros(round(seconds * SAMPLE_RATE), np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True)
+    request = heard_by(Stamped([" a", " b"]), message).make_request()
+    said = (at(0), 0, 1, at(seconds)) if closed else (at(0), 0, 1)
+    assert request.align_if is not None and request.align_if(said) is expected
+
+
 def test_a_segment_is_cut_where_a_long_pause_was_left_out_of_it() -> None:
     spoken = [(1.0, 1.6), (9.0, 9.4), (10.0, 10.6), (90.0, 90.5)]
     speech = [(round(a * SAMPLE_RATE), round(b * SAMPLE_RATE)) for a, b in spoken]
@@ -302,6 +314,7 @@ def test_a_sentence_that_the_text_lacks_is_heard_on_from(smeared: str) -> None:
     # Somebody speaks where no segment is.
     assert request.align_if is not None and request.align_if(said)
     assert not request.align_if((at(0), 0, 1, at(1.9), at(3.1), 2, 3, at(8.1)))
+    assert not request.align_if((at(0), 0, 1, 2, 3)), "all of a short recording"
     begun = 5.6 if smeared == "the word before" else 2.2
     times = [(0, 0), (0.1, 1.0), (1.0, 1.8), (1.8, 1.8), (begun, begun), (begun, 6.8), (6.8, 8.0)]
     answer = replace(answer_to(request, said, -0.1), token_times=(*times, (8.0, 8.1)))
