@@ -25,7 +25,14 @@ from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.words import group_words
 from lookhear.engine.whisper.files.attempts import Attempt, Attempts
 from lookhear.engine.whisper.files.language import FileLanguage, WindowLanguage
-from lookhear.engine.whisper.files.pieces import Cut, Piece, is_rough, split_segments, spoken_span
+from lookhear.engine.whisper.files.pieces import (
+    Cut,
+    Piece,
+    is_rough,
+    sentence_begin,
+    split_segments,
+    spoken_span,
+)
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
@@ -36,9 +43,8 @@ BEYOND_SECONDS = 1.0  # times are told to the second at times; what is later was
 UNHEARD = SAMPLE_RATE
 # The same where the model says that somebody begins to speak.
 BEGUN = SAMPLE_RATE * 3 // 10
-# Speech from one token to the next, which none has: it was left out of the text. Seen: 1.4 s. What
-# is long in front of that belongs to it.
-LEFT_OUT, LONG = SAMPLE_RATE * 2, SAMPLE_RATE * 6 // 5
+# Speech from one token to the next, which none has: it was left out of the text. Seen: 1.4 s.
+LEFT_OUT = SAMPLE_RATE * 2
 # Seconds of a segment: in a longer one Whisper did not listen for times, nor for what it says.
 LONG_SEGMENT = 12.0
 # It may begin so much behind the begin of that token, which is said before it then.
@@ -306,19 +312,18 @@ class WhisperFile(FileTranscription):
         """A window up to where something was said that its text lacks, to be heard on from there.
         Of a sentence that is said again and again Whisper leaves one out at times; by its words'
         times a token lasts as long then."""
-        heard, begin, offset = chosen.heard, self._position, self._position / SAMPLE_RATE
+        heard, begin, prompter = chosen.heard, self._position, self._prompter
         if not heard.spans or chosen.temperature or not self._slides:
             return None
         tokens = [i for piece in cut.pieces for i in range(piece.first, piece.last)]
-        begun = [heard.spans[i][0] - offset for i in tokens]
-        spoken = [self._spoken_between(a, b) for a, b in pairwise(begun)]
-        first = next((i for i, count in enumerate(spoken) if count >= LEFT_OUT), None)
-        if first is None:
+        begun = [heard.spans[i][0] - begin / SAMPLE_RATE for i in tokens]
+        spoken = [self._spoken_between(a, b) >= LEFT_OUT for a, b in pairwise(begun)]
+        if True not in spoken:
             return None
-        while first and spoken[first - 1] >= LONG:
-            first -= 1
-        at = begin + round(begun[first] * SAMPLE_RATE) + BEFORE
-        pause = self._audio.last_pause(begin + SAMPLE_RATE // 2, at)
+        spelt = [prompter.decode_bytes([heard.tokens[i]]) for i in tokens]
+        at = begun[sentence_begin(spelt, spoken.index(True))]  # what is missing may begin alike
+        until = begin + round(at * SAMPLE_RATE) + BEFORE
+        pause = self._audio.last_pause(begin + SAMPLE_RATE // 2, until)
         if pause is None:
             return None
         moved = (pause - begin) / SAMPLE_RATE
@@ -359,19 +364,14 @@ class WhisperFile(FileTranscription):
                 )
             # With its timestamps: after plain text a model stops to write them.
             said = heard.tokens[max(0, piece.first - 1) : piece.last]
-            self._closed += [*said, *self._end_of(piece, heard)]
+            ends = heard.tokens[piece.last : piece.last + 1]
+            if ends and self._prompter.timestamp_seconds(ends[0]) is None:
+                ends = (self._prompter.timestamp(piece.end),)  # for text that is heard again
+            self._closed += [*said, *ends]
         self._closed = self._closed[-self._prompter.max_prompt :]
         advance = num_samples if cut.moved is None else round(cut.moved * SAMPLE_RATE)
         # A window that claims to end where it began would never let us get on.
         return num_samples if advance < SAMPLE_RATE // 2 else min(advance, num_samples)
-
-    def _end_of(self, piece: Piece, heard: Hypothesis) -> Sequence[int]:
-        """The timestamp behind a segment, if there is one; behind it may be text, too, that is
-        heard again."""
-        ends = heard.tokens[piece.last : piece.last + 1]
-        if any(self._prompter.timestamp_seconds(token) is None for token in ends):
-            return (self._prompter.timestamp(piece.end),)
-        return ends
 
     def _parts(self, piece: Piece, heard: Hypothesis, language: str | None) -> list[Piece]:
         """A segment, with the times of its words where the model's are rough, cut between words

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.text.sentences import ends_text
 
 SecondsOf = Callable[[int], float | None]  # seconds of a timestamp token, None for any other
 
@@ -38,6 +39,16 @@ def is_rough(tokens: Sequence[int], seconds: SecondsOf) -> bool:
     where Whisper does not listen for them: they may be off by two seconds."""
     stamps = [time for token in tokens if (time := seconds(token)) is not None]
     return len(stamps) > 3 and all(round(50 * time) % 25 == 0 for time in stamps[1:-1])
+
+
+def sentence_begin(spelt: Sequence[bytes], index: int) -> int:
+    """Where the sentence begins that a token is in; of the last two of one, their own places.
+    spelt: UTF-8 of each token."""
+    if any(map(ends_text, spelt[index : index + 2])):
+        return index
+    while index and not ends_text(spelt[index - 1]):
+        index -= 1
+    return index
 
 
 def spoken_span(heard: Hypothesis, first: int, last: int) -> tuple[float, float]:

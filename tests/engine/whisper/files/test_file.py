@@ -19,7 +19,7 @@ from lookhear.engine.messages import (
     TranscriptionSettings,
 )
 from lookhear.engine.whisper.files.file import AUDIO_TOKEN, WhisperFile
-from lookhear.engine.whisper.files.pieces import is_rough, split_segments
+from lookhear.engine.whisper.files.pieces import is_rough, sentence_begin, split_segments
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
@@ -74,6 +74,14 @@ def test_segments_hold_text_only_never_overlap_and_keep_the_order(tokens: list[i
     assert all(seconds(tokens[i]) is None for i in taken)
     # Nothing said is dropped when there is no next window to hear it again.
     assert len(taken) == sum(seconds(t) is None for t in tokens)
+
+
+@pytest.mark.parametrize(
+    ("index", "begin"), [(0, 0), (1, 1), (2, 2), (3, 3), (5, 3), (6, 6), (7, 7)]
+)
+def test_a_sentence_begins_behind_the_sign_that_ends_one(index: int, begin: int) -> None:
+    spelt = [b" No", b" one", b".", b" Mr", b".com", b" said", b" so", b'?"']
+    assert sentence_begin(spelt, index) == begin
 
 
 class Stamped(SpeltTokens):
@@ -308,7 +316,7 @@ def test_a_sentence_that_the_text_lacks_is_heard_on_from(smeared: str) -> None:
     speech = [(round(a * SAMPLE_RATE), round(b * SAMPLE_RATE)) for a, b in spoken]
     samples = np.zeros(9 * SAMPLE_RATE, np.float32)
     message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
-    job = heard_by(Stamped([" a", " b.", " c", " d."]), message)
+    job = heard_by(Stamped([" a", ".", " c", " d", "."]), message)
     request = job.make_request()
     said = (at(0), 0, 1, at(1.9), at(5.4), 2, 3, at(8.1))
     # Somebody speaks where no segment is.
@@ -320,12 +328,12 @@ def test_a_sentence_that_the_text_lacks_is_heard_on_from(smeared: str) -> None:
     answer = replace(answer_to(request, said, -0.1), token_times=(*times, (8.0, 8.1)))
     assert job.absorb(answer) == []
     assert 1.8 < job._position / SAMPLE_RATE < 2.3
-    assert [segment.text for segment in job.heard.segments] == [" a b."]
+    assert [segment.text for segment in job.heard.segments] == [" a."]
     assert job._closed == [at(0), 0, 1, at(1.9)]
     answer = answer_to(job.make_request(), (at(0), 2, 3, at(5.9)), -0.1)
     times = [(0, 0), (0.3, 4.6), (4.6, 5.8), (5.8, 5.9)]
     [done] = job.absorb(replace(answer, token_times=tuple(times)))
-    assert isinstance(done, FileTranscribed) and done.text == "a b. c d."
+    assert isinstance(done, FileTranscribed) and done.text == "a. c d"
 
 
 @pytest.mark.parametrize("begun", [6.0, 11.2])
