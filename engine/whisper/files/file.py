@@ -237,8 +237,9 @@ class WhisperFile(FileTranscription):
         self._trial, self._is_doubted, self._asks_times = WindowLanguage(), False, False
         done = self._keep(chosen, cut, num_samples)
         self._room = min(self._cap, 2 * self._room)
-        if self._room < self._cap:
-            self._closed = []  # what follows may be in another language
+        if self._room < self._cap or back:
+            # What follows may be in another language, or what was left out as it was said before.
+            self._closed = []
         return done
 
     def _takes_part(self, num_samples: int) -> bool:
@@ -363,11 +364,7 @@ class WhisperFile(FileTranscription):
                     chosen.temperature,
                 )
             # With its timestamps: after plain text a model stops to write them.
-            said = heard.tokens[max(0, piece.first - 1) : piece.last]
-            ends = heard.tokens[piece.last : piece.last + 1]
-            if ends and self._prompter.timestamp_seconds(ends[0]) is None:
-                ends = (self._prompter.timestamp(piece.end),)  # for text that is heard again
-            self._closed += [*said, *ends]
+            self._closed += heard.tokens[max(0, piece.first - 1) : piece.last + 1]
         self._closed = self._closed[-self._prompter.max_prompt :]
         advance = num_samples if cut.moved is None else round(cut.moved * SAMPLE_RATE)
         # A window that claims to end where it began would never let us get on.

@@ -329,7 +329,7 @@ def test_a_sentence_that_the_text_lacks_is_heard_on_from(smeared: str) -> None:
     assert job.absorb(answer) == []
     assert 1.8 < job._position / SAMPLE_RATE < 2.3
     assert [segment.text for segment in job.heard.segments] == [" a."]
-    assert job._closed == [at(0), 0, 1, at(1.9)]
+    assert job._closed == []  # behind that it might be left out again
     answer = answer_to(job.make_request(), (at(0), 2, 3, at(5.9)), -0.1)
     times = [(0, 0), (0.3, 4.6), (4.6, 5.8), (5.8, 5.9)]
     [done] = job.absorb(replace(answer, token_times=tuple(times)))
