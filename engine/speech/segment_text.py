@@ -20,8 +20,8 @@ from lookhear.engine.speech.text.pace import num_sayable, usual_pace
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
 SLOW = 5  # letters a second: who speaks says more
-# Mean log-probability of the tokens of a short turn behind a prompt. Who says what the prompt says
-# has -0.3 to 0, and what is copied -0.5 and less (Whisper base).
+# Mean log-probability of the tokens of a short turn behind a prompt. Who says what the prompt says,
+# in its language, has -0.3 to 0, and what is copied -0.5 and less (Whisper base).
 DOUBTED = -0.5
 
 

@@ -7,6 +7,7 @@ said again and again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from lookhear.engine.speech.text.agreement import Letters, TokenBytes, audible
 from lookhear.engine.speech.text.sentences import ends_text
@@ -47,9 +48,14 @@ def is_known(before: Sequence[int], text: Sequence[int], token_bytes: TokenBytes
 
 def is_quote(prompt: str, text: Sequence[int], token_bytes: TokenBytes) -> bool:
     """Whether all of a text stands so in a client's prompt. Who says what the prompt says goes on;
-    who does not understand writes it off."""
+    a model that does not understand copies it."""
     letters = Letters.of(text, token_bytes).text
-    return len(letters) >= QUOTE and letters in audible(prompt)
+    return len(letters) >= QUOTE and letters in _letters_of(prompt)
+
+
+@lru_cache(maxsize=256)
+def _letters_of(prompt: str) -> str:
+    return audible(prompt)  # once for all looks: it may have thousands
 
 
 def _last_sentence(tokens: Sequence[int], token_bytes: TokenBytes) -> Sequence[int]:

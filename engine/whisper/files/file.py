@@ -45,10 +45,10 @@ UNHEARD = SAMPLE_RATE
 BEGUN = SAMPLE_RATE * 3 // 10
 # Speech from one token to the next, which none has: it was left out of the text. Seen: 1.4 s.
 LEFT_OUT = SAMPLE_RATE * 2
-# Seconds of a segment: in a longer one Whisper did not listen for times, nor for what it says.
-LONG_SEGMENT = 12.0
 # It may begin so much behind the begin of that token, which is said before it then.
 BEFORE = SAMPLE_RATE
+# Seconds of a segment: in a longer one Whisper did not listen for times, and may leave out more.
+LONG_SEGMENT = 12.0
 # Seconds that a time may be off which is told to the second.
 AHEAD = 1.0
 SENTENCE_PAUSE = SAMPLE_RATE // 2
@@ -157,15 +157,19 @@ class WhisperFile(FileTranscription):
         )
 
     def _wants_times(self, tokens: Sequence[int]) -> bool:
-        """Whether a window's own times do not do: they are rough, a segment is long, or has a pause
-        in it that was left out, or somebody speaks between two of them."""
+        """Whether a window's own times do not do: they are rough, a segment has a pause in it that
+        was left out, or, where it is known when somebody speaks, is long or not next to another."""
         seconds, begin = self._prompter.timestamp_seconds, self._position
         if is_rough(tokens, seconds):
             return True
         found, _ = split_segments(tuple(tokens), seconds, keep_open=True)
         longest = ((self._until or self._end) - begin) / SAMPLE_RATE
         pieces = [(start, min(end, longest)) for *_, start, end in found]
-        if any(b - a >= LONG_SEGMENT or self._seams(begin, a, b) for a, b in pieces):
+        if any(self._seams(begin, a, b) for a, b in pieces):
+            return True
+        if self._message.speech is None:
+            return False  # then nobody knows whether the text lacks something
+        if any(b - a >= LONG_SEGMENT for a, b in pieces):
             return True
         between = ((before, after) for (_, before), (after, _) in pairwise(pieces))
         return any(self._spoken_between(a, b) >= LEFT_OUT for a, b in between)

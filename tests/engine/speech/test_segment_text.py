@@ -79,11 +79,11 @@ def test_what_is_left_was_sure(part: list[tuple[int, float]]) -> None:
         assert kept == [token for token, _ in part]
 
 
-def heard_for(seconds: float, **changes: object) -> Stretch:
-    """All of it speech."""
+def heard_for(seconds: float, prompt: str = "") -> Stretch:
+    """All of it speech, and somebody may speak on."""
     samples = np.zeros(round(seconds * SAMPLE_RATE), np.float32)
     stretch = Stretch("s/t", Priority.LIVE, 0, samples, "en", voiced_until=len(samples))
-    return stretch._replace(is_open=True, **changes)  # type: ignore[arg-type]
+    return stretch._replace(is_open=True, prompt=prompt)
 
 
 @pytest.mark.parametrize(

@@ -282,10 +282,14 @@ def test_who_did_not_listen_for_times_is_asked_for_those_of_the_words(
     seconds: float, expected: bool, closed: bool
 ) -> None:
     samples = np.zeros(round(seconds * SAMPLE_RATE), np.float32)
-    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True)
+    speech = [(0, len(samples))]
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
     request = heard_by(Stamped([" a", " b"]), message).make_request()
     said = (at(0), 0, 1, at(seconds)) if closed else (at(0), 0, 1)
     assert request.align_if is not None and request.align_if(said) is expected
+    # Where nobody knows when somebody speaks they would tell nothing.
+    unknown = heard_by(Stamped([" a", " b"]), replace(message, speech=None)).make_request()
+    assert unknown.align_if is not None and not unknown.align_if(said)
 
 
 def test_a_segment_is_cut_where_a_long_pause_was_left_out_of_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,17 @@ from lookhear.engine.messages import (
 )
 from lookhear.engine.speech.language_trial import LEAST_SHARE, MOST_RIVALS, rivals
 from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.files.attempts import Attempt
 from lookhear.engine.whisper.files.file import WhisperFile
 from lookhear.engine.whisper.files.language import MOST_ALIKE, FileLanguage, WindowLanguage
+from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
 from tests.engine.speech.scripted import FIRST_STAMP, SpeltTokens
 
 DE, EN = 1000, 1001
+DEMO = Path(__file__).parents[4] / "tools/demo/lookhear_demo/whisper"
 WINDOW = WindowRule(30 * SAMPLE_RATE, 30 * SAMPLE_RATE, 30 * SAMPLE_RATE, 3200)
 SHARES = st.dictionaries(st.integers(0, 20), st.floats(0.001, 1.0), min_size=1)
 TEXTS = st.lists(st.lists(st.floats(-3.0, 0.0), min_size=1, max_size=6), min_size=3, max_size=3)
@@ -151,8 +155,10 @@ def test_a_sure_language_is_not_doubted() -> None:
 def test_a_prompt_says_nothing_of_the_language(prompt: str, told: str | None, alone: bool) -> None:
     settings = TranscriptionSettings(model="m", prompt=prompt, language=told)
     message = TranscribeFile("f", settings, np.zeros(9 * SAMPLE_RATE, np.float32))
-    job = WhisperFile(message, SpeltTokens([" Haus"]), WINDOW, None)  # type: ignore[arg-type]
-    assert job.make_request().detects_alone == alone
+    prompter = WhisperPrompter(WhisperTokenizer.from_folder(DEMO))
+    request = WhisperFile(message, prompter, WINDOW, None).make_request()
+    assert request.detects_alone == alone
+    assert (len(request.head) > 1) == bool(prompt.strip())
 
 
 # --- a recording in several ----------------------------------------------------------------------
