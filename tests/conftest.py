@@ -24,7 +24,7 @@ LIVE = ("clients/browser/test_", "end_to_end/test_browser", "end_to_end/test_fir
 # these while the others compute, and goes before them where both want a core.
 WAITING = ("benchmarks/bench/", "clients/", "end_to_end/")
 # Files that compute for longest begin, so that nobody is left with one of them at the end.
-LONG = ("kernels/triton/test_compilation", "benchmarks/gpu/", "real/", "test_package", "test_slim")
+LONG = ("kernels/triton/compilation/", "benchmarks/gpu/", "real/", "test_package", "test_slim")
 POLITENESS = 5  # of those that compute
 
 os.environ.setdefault("TRITON_INTERPRET", "1")

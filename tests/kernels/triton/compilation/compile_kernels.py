@@ -1,12 +1,14 @@
-"""Compiles every kernel for compute capability 9.0 without a GPU, and prints a line for each: its
-name and the bytes of shared memory that it takes; where it multiplies by warpgroups, also its
-warps, the registers of a thread, the bytes that spill from them, and whether the products wait for
-each other; what it was called for, where that is said. For `test_compilation.py`."""
+"""Compiles kernels for compute capability 9.0 without a GPU, and prints a line for each: its name
+and the bytes of shared memory that it takes; where it multiplies by warpgroups, also its warps, the
+registers of a thread, the bytes that spill from them, and whether the products wait for each other;
+what it was called for, where that is said. Its argument: `products` of few rows, which are half of
+the work, or `others`."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tempfile
 from typing import Any
 
@@ -55,14 +57,22 @@ PRODUCTS = {
 }
 
 
-def compile_all() -> None:
-    """Calls every operation; launches only compile."""
+def compile_part(part: str) -> None:
+    """Calls every operation of it; launches only compile."""
     words: list[str] = []
 
     def compiled(function: JITFunction[Any], kernel: Any) -> None:
         print(function.__name__, kernel.metadata.shared, *assembled(kernel), *words)
 
     only_compile(GPUTarget("cuda", 90, 32), is_early=True, compiled=compiled)
+    if part == "products":
+        compile_products(words)
+    else:
+        compile_others()
+
+
+def compile_others() -> None:
+    """All but products of few rows of a real width."""
     for width, heads, kv_heads, dim in ((2048, 16, 8, 128), (1, 1, 1, 2)):
         by_token(width, heads, kv_heads, dim)
         decoding(width, heads, kv_heads, dim)
@@ -91,6 +101,10 @@ def compile_all() -> None:
     over_samples(batch=1, mels=1)
     for positions in (1500, 400):  # the last ones
         encoders(batch=8, positions=positions, heads=20, dim=64)
+
+
+def compile_products(words: list[str]) -> None:
+    """words: what the next one is called for."""
     for name in PRODUCTS:
         for rows in (1, 2, 4):
             words[:] = f"{name}, {rows}".split()
@@ -267,4 +281,4 @@ def over_samples(batch: int, mels: int) -> None:
 
 
 if __name__ == "__main__":
-    compile_all()
+    compile_part(sys.argv[1])
