@@ -2,7 +2,8 @@
 
 A model writes what it has written: a word that it did not understand, and guessed, it then hears
 wherever something sounds like it, and is sure of it. So later segments are heard behind the words
-alone that it was sure of when they were said.
+alone that it was sure of when they were said; and behind none of a segment where most were guessed,
+since who reads half of what he hears leaves out as much of what follows.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.pace import num_sayable, usual_pace
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
+MOSTLY = 0.6  # share of a segment's letters that the model must have been sure of
 SLOW = 5  # letters a second: who speaks says more
 # Mean log-probability of the tokens of a short turn behind a prompt. Who says what the prompt says,
 # in its language, has -0.3 to 0, and what is copied -0.5 and less (Whisper base).
@@ -107,8 +109,8 @@ class SegmentText:
         return bool(stretch.prompt) and is_quote(stretch.prompt, [*self.tokens, *new], spell)
 
     def probable(self, language: str | None) -> list[int]:
-        """The tokens of words that have no improbable one, and the signs, unless nothing else is
-        left. language: ISO code (some have no spaces)."""
+        """The tokens of words that have no improbable one, and the signs, unless those words are
+        too few of all. language: ISO code (some have no spaces)."""
         if not self.improbable:
             return list(self.tokens)
         tokens, spell = self.tokens, self._recognizer.token_bytes
@@ -120,8 +122,11 @@ class SegmentText:
             if not is_boundary(tokens, end, spell, unspaced):
                 continue
             is_sign = all(is_punctuation(spell(token)) for token in tokens[first:end])
-            if is_sign or improbable.isdisjoint(range(first, end)):
+            if is_sign:  # behind words that are left out at the beginning it would stand in front
+                kept += tokens[first:end] if has_words or first == 0 else []
+            elif improbable.isdisjoint(range(first, end)):
                 kept += tokens[first:end]
-                has_words = has_words or not is_sign
+                has_words = True
             first = end
-        return kept if has_words else []
+        num_sure, num_all = (len(Letters.of(some, spell).text) for some in (kept, tokens))
+        return kept if has_words and num_sure >= MOSTLY * num_all else []

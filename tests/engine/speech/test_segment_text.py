@@ -44,10 +44,13 @@ def text(*parts: list[tuple[int, float]]) -> SegmentText:
         ([0, 1, 2, 3, 4], [2], "en", [0, 3, 4]),  # the word whole
         ([0, 1, 2, 3, 4], [1], "en", [0, 3, 4]),
         ([0, 1, 2, 3, 4], [4], "en", [0, 1, 2, 3, 4]),  # a sign is none
-        ([0, 1, 2, 4, 5], [1, 4], "en", [0, 4]),
+        ([0, 1, 2, 4, 5], [4], "en", [0, 1, 2, 4]),
+        ([0, 1, 2, 4, 5], [1, 4], "en", []),  # most were guessed
+        ([1, 2, 4, 0, 3], [0], "en", [0, 3]),  # a sign alone begins nothing
+        ([4, 1, 2, 0, 3], [1], "en", [4, 0, 3]),
         ([1, 2, 4], [1], "en", []),  # no word is left
-        ([6, 7], [1], "ja", [6]),
-        ([6, 7], [1], "en", []),
+        ([6, 7, 6], [1], "ja", [6, 6]),
+        ([6, 7, 6], [1], "en", []),
     ],
 )
 def test_improbable_words_are_left_out(
