@@ -22,9 +22,11 @@ from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
 MOSTLY = 0.6  # share of a segment's letters that the model must have been sure of
 SLOW = 5  # letters a second: who speaks says more
-# Mean log-probability of the tokens of a short turn behind a prompt. Who says what the prompt says,
-# in its language, has -0.3 to 0, and what is copied -0.5 and less (Whisper base).
+# Mean log-probability of the tokens of a short turn behind a prompt, or of a brief one behind
+# earlier speech. Who says what the prompt says, in its language, has -0.3 to 0, and what is copied
+# -0.5 and less; a cry or a blow, which is no speech by itself, -0.7 to -3.2 (Whisper base).
 DOUBTED = -0.5
+BRIEF = SAMPLE_RATE  # samples of speech: a word or two, or a sound that was taken for some
 
 
 class SegmentText:
@@ -95,9 +97,11 @@ class SegmentText:
         return bool(new) and is_echo(stretch.said, [*self.tokens, *new], spell)
 
     def _is_copied(self, new: Hypothesis, stretch: Stretch) -> bool:
-        """Whether it is copied from the prompt, or made up in its manner, for what was not
-        understood: for much speech, or, when all was said, with doubt."""
-        if not stretch.is_open and stretch.prompt and not self.tokens:
+        """Whether it is copied from what stood in front, or made up in its manner, for what was not
+        understood: from the prompt for much speech, or, when all was said and it is in doubt, from
+        the prompt, or for a brief sound from earlier speech."""
+        is_brief = bool(stretch.said) and stretch.voiced_until - stretch.voiced_from < BRIEF
+        if not (stretch.is_open or self.tokens) and (stretch.prompt or is_brief):
             return sum(new.logprobs) < DOUBTED * len(new.logprobs)
         if not self._is_quote(new.tokens, stretch):
             return False

@@ -117,6 +117,32 @@ def test_what_a_prompt_says_is_not_told_before_there_is_more(
 
 
 @pytest.mark.parametrize(
+    ("seconds", "is_open", "said", "how_sure", "lost"),
+    [
+        (0.9, False, [], UNSURE, True),  # a cry, or a blow
+        (0.9, False, [], SURE, False),  # a word
+        (0.9, True, [], UNSURE, False),  # somebody may speak on
+        (0.9, False, [0], UNSURE, False),  # or did
+        (1.1, False, [], UNSURE, False),
+    ],
+)
+def test_a_brief_sound_in_doubt_is_heard_without_what_was_said_before(
+    seconds: float, is_open: bool, said: list[int], how_sure: float, lost: bool
+) -> None:
+    segment, heard = SegmentText(RECOGNIZER, said), Hypothesis((3, 5), (how_sure,) * 2)
+    audio = np.zeros(2 * SAMPLE_RATE, np.float32)
+    before = Earlier(None, (EarlierSegment(audio, 0, len(audio), (6, 7), "en", "transcribe"),))
+    stretch = heard_for(seconds)._replace(is_open=is_open)
+
+    def is_lost(stretch: Stretch) -> bool:
+        spoken = len(stretch.samples)
+        return segment.is_lost(heard, stretch, spoken, LiveConfig(), repeats=False)
+
+    assert is_lost(stretch._replace(before=before)) is lost
+    assert not is_lost(stretch), "nothing was"
+
+
+@pytest.mark.parametrize(
     ("said", "is_open", "prompt", "unheard", "lost"),
     [
         ([], True, "A lock.", 0.6, False),  # it may be a syllable
