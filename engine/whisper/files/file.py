@@ -21,6 +21,7 @@ from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.speech.file import FileTranscription, Section
+from lookhear.engine.speech.text.agreement import audible
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.words import group_words
 from lookhear.engine.whisper.files.attempts import Attempt, Attempts
@@ -29,10 +30,10 @@ from lookhear.engine.whisper.files.pieces import (
     Cut,
     Piece,
     is_rough,
-    sentence_begin,
     split_segments,
     spoken_span,
 )
+from lookhear.engine.whisper.files.timed import LEFT_OUT, Timed
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
@@ -43,14 +44,8 @@ BEYOND_SECONDS = 1.0  # times are told to the second at times; what is later was
 UNHEARD = SAMPLE_RATE
 # The same where the model says that somebody begins to speak.
 BEGUN = SAMPLE_RATE * 3 // 10
-# Speech from one token to the next, which none has: it was left out of the text. Seen: 1.4 s.
-LEFT_OUT = SAMPLE_RATE * 2
-# It may begin so much behind the begin of that token, which is said before it then.
-BEFORE = SAMPLE_RATE
 # Seconds of a segment: in a longer one Whisper did not listen for times, and may leave out more.
 LONG_SEGMENT = 12.0
-# Seconds that a time may be off which is told to the second.
-AHEAD = 1.0
 SENTENCE_PAUSE = SAMPLE_RATE // 2
 # Of a window in which several languages seem to be spoken: a shorter one is mostly a sentence that
 # sounds like several. And the shortest part of a longer one.
@@ -158,7 +153,8 @@ class WhisperFile(FileTranscription):
 
     def _wants_times(self, tokens: Sequence[int]) -> bool:
         """Whether a window's own times do not do: they are rough, a segment has a pause in it that
-        was left out, or, where it is known when somebody speaks, is long or not next to another."""
+        was left out, or, where it is known when somebody speaks, is long or not next to another, or
+        the last one may be made up, since it says again what was said."""
         seconds, begin = self._prompter.timestamp_seconds, self._position
         if is_rough(tokens, seconds):
             return True
@@ -172,7 +168,11 @@ class WhisperFile(FileTranscription):
         if any(b - a >= LONG_SEGMENT for a, b in pieces):
             return True
         between = ((before, after) for (_, before), (after, _) in pairwise(pieces))
-        return any(self._spoken_between(a, b) >= LEFT_OUT for a, b in between)
+        if any(self._spoken_between(a, b) >= LEFT_OUT for a, b in between):
+            return True
+        spelt = (self._prompter.decode_bytes(tokens[a:b]) for a, b, *_ in found[-2:])
+        said = [audible(data.decode("utf-8", "replace")) for data in spelt]
+        return len(said) > 1 and bool(said[1]) and said[0].endswith(said[1])
 
     def _spoken_between(self, start: float, end: float) -> int:
         """How many samples of speech there are between two times in seconds of the window; none if
@@ -233,9 +233,19 @@ class WhisperFile(FileTranscription):
             if not chosen.heard.spans and not self._asks_times:
                 self._trial, self._asks_times = WindowLanguage(), True
                 return 0  # once more, with the times of its words
-            if self._runs_ahead(cut, chosen.heard):
+            timed = self._timed(cut, chosen.heard)
+            if timed is not None and timed.runs_ahead():
                 cut = self._cut(chosen.heard, num_samples, by_words=True)
-        back = None if self._has_gone_back else self._back(cut, chosen)
+        back: Cut | None = None
+        timed = self._timed(cut, chosen.heard) if self._slides else None
+        if timed is not None:
+            at = None if self._has_gone_back else timed.left_out()
+            if at is not None and not chosen.temperature:
+                back = timed.until(at, self._prompter.language_code(chosen.language))
+            if at is not None and back is None and self._closed:
+                self._trial, self._closed = WindowLanguage(), []
+                return 0  # once more, with no text in front: it may be left out since it is in that
+            cut = cut._replace(pieces=cut.pieces[: timed.num_said(num_samples)])
         self._has_gone_back = back is not None
         cut = back or cut
         self._trial, self._is_doubted, self._asks_times = WindowLanguage(), False, False
@@ -306,45 +316,11 @@ class WhisperFile(FileTranscription):
         before = self._audio.stretches(begin, begin + round(cut.moved * SAMPLE_RATE))
         return self._message.speech is not None and len(cut.pieces) > before
 
-    def _runs_ahead(self, cut: Cut, heard: Hypothesis) -> bool:
-        """Whether the last token is spoken well behind where its segment is said to end."""
-        if not heard.spans:
-            return False
-        begun = heard.spans[cut.pieces[-1].last - 1][0] - self._position / SAMPLE_RATE
-        return begun - cut.pieces[-1].end >= AHEAD
-
-    def _back(self, cut: Cut, chosen: Attempt) -> Cut | None:
-        """A window up to where something was said that its text lacks, to be heard on from there.
-        Of a sentence that is said again and again Whisper leaves one out at times; by its words'
-        times a token lasts as long then."""
-        heard, begin, prompter = chosen.heard, self._position, self._prompter
-        if not heard.spans or chosen.temperature or not self._slides:
+    def _timed(self, cut: Cut, heard: Hypothesis) -> Timed | None:
+        """With the times of its tokens; None where they, or when somebody speaks, are not known."""
+        if not heard.spans or self._message.speech is None:
             return None
-        tokens = [i for piece in cut.pieces for i in range(piece.first, piece.last)]
-        begun = [heard.spans[i][0] - begin / SAMPLE_RATE for i in tokens]
-        spoken = [self._spoken_between(a, b) >= LEFT_OUT for a, b in pairwise(begun)]
-        if True not in spoken:
-            return None
-        spelt = [prompter.decode_bytes([heard.tokens[i]]) for i in tokens]
-        at = begun[sentence_begin(spelt, spoken.index(True))]  # what is missing may begin alike
-        until = begin + round(at * SAMPLE_RATE) + BEFORE
-        pause = self._audio.last_pause(begin + SAMPLE_RATE // 2, until)
-        if pause is None:
-            return None
-        moved = (pause - begin) / SAMPLE_RATE
-        kept = [part for piece in cut.pieces for part in self._said(piece, chosen, moved)]
-        return Cut(kept, moved, cut.is_whole) if kept else None
-
-    def _said(self, piece: Piece, chosen: Attempt, until: float) -> list[Piece]:
-        """The words of a segment that begin before a time, in seconds of the window."""
-        heard, prompter, offset = chosen.heard, self._prompter, self._position / SAMPLE_RATE
-        code = prompter.language_code(chosen.language)
-        words = group_words(heard.tokens[piece.first : piece.last], prompter.decode_bytes, code)
-        begun = (piece.first + first for _, first, _ in words)
-        last = next((i for i in begun if heard.spans[i][0] - offset >= until), piece.last)
-        text = prompter.decode_bytes(heard.tokens[piece.first : last]).decode("utf-8", "replace")
-        end = min(piece.end, until)
-        return [Piece(piece.first, last, text, min(piece.start, end), end)] if text.strip() else []
+        return Timed(heard, cut, self._position, self._audio, self._prompter.decode_bytes)
 
     def _keep(self, chosen: Attempt, cut: Cut, num_samples: int) -> int:
         """What the model says of this window; returns how many of its samples are done with."""

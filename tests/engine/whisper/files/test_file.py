@@ -276,6 +276,40 @@ def test_segments_have_the_times_of_their_words_where_the_models_are_rough(inner
     assert found == (spoken if inner == 10 else [(0.4, 0.8), (1.1, 2.0), (2.0, 3.9)])
 
 
+@pytest.mark.parametrize(
+    ("last", "expected"), [([1, 2, 4], True), ([0, 1, 2, 4], True), ([0, 4], False), ([4], False)]
+)
+def test_the_times_of_words_are_asked_for_where_the_last_segment_says_again_what_was_said(
+    last: list[int], expected: bool
+) -> None:
+    samples = np.zeros(6 * SAMPLE_RATE, np.float32)
+    speech = [(0, len(samples))]
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
+    request = heard_by(Stamped([" First", " the", " line", " is", "."]), message).make_request()
+    said = (at(0), 0, 1, 2, 4, at(3.1), at(3.1), *last, at(5.9))
+    assert request.align_if is not None and request.align_if(said) is expected
+    assert not request.align_if((at(0.3), *last, at(5.9))), "by itself"
+
+
+def test_what_is_made_up_at_the_end_of_a_window_is_not_told() -> None:
+    samples = np.zeros(4 * SAMPLE_RATE, np.float32)
+    speech = [(0, 3 * SAMPLE_RATE)]
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
+
+    def told(times: list[float]) -> str:
+        job = heard_by(Stamped([" busy line", " is here", "."]), message)
+        said = (at(0), 0, 1, 2, at(2), at(2), 0, 1, 2, at(4))
+        spans = tuple(zip(times, [*times[1:], 4.0], strict=True))
+        [done] = job.absorb(replace(answer_to(job.make_request(), said, -0.1), token_times=spans))
+        assert isinstance(done, FileTranscribed)
+        return done.text
+
+    assert told([0.0, 0.2, 0.7, 1.3, 1.5, 1.5, 1.7, 2.1, 2.7, 3.1]) == (
+        "busy line is here. busy line is here."
+    )
+    assert told([0.0, 0.4, 1.7, 2.9, 3.1, 3.4, 3.4, 3.4, 3.4, 3.4]) == "busy line is here."
+
+
 @pytest.mark.parametrize(("seconds", "expected"), [(11.0, False), (13.0, True)])
 @pytest.mark.parametrize("closed", [True, False])
 def test_who_did_not_listen_for_times_is_asked_for_those_of_the_words(
@@ -338,6 +372,37 @@ def test_a_sentence_that_the_text_lacks_is_heard_on_from(smeared: str) -> None:
     times = [(0, 0), (0.3, 4.6), (4.6, 5.8), (5.8, 5.9)]
     [done] = job.absorb(replace(answer, token_times=tuple(times)))
     assert isinstance(done, FileTranscribed) and done.text == "a. c d"
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.2])
+def test_a_sentence_that_a_window_lacks_at_its_beginning_is_heard_with_no_text_in_front(
+    temperature: float,
+) -> None:
+    """It was said before, and stands in the text in front: so the model leaves it out, whether its
+    words are drawn or not. Without that text it is heard, and if not it stays so."""
+    spoken = [(0.0, 1.8), (2.3, 5.0), (5.5, 8.0)]
+    speech = [(round(a * SAMPLE_RATE), round(b * SAMPLE_RATE)) for a, b in spoken]
+    samples = np.zeros(9 * SAMPLE_RATE, np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
+    job = heard_by(Stamped([" a", ".", " c", " d", "."]), message)
+    answer = answer_to(job.make_request(), (at(0), 0, 1, at(2), at(2)), -0.1)
+    assert job.absorb(replace(answer, token_times=((0, 0), (0.1, 1), (1, 2), (2, 2), (2, 2)))) == []
+    begin = job._position
+    assert job._closed and 1.8 < begin / SAMPLE_RATE < 2.3
+
+    def lacks(request: WhisperRequest) -> Result:
+        said = answer_to(request, (at(0), 2, 3, 4, at(6)), -0.1)
+        return replace(said, token_times=((0, 0), (0.3, 3.6), (3.6, 4.8), (4.8, 6), (6, 6)))
+
+    if temperature:
+        assert job.absorb(answer_to(job.make_request(), (at(0), 2, 3, 4, at(6)), -2.0)) == []
+    request = job.make_request()
+    assert request.temperature == temperature and job.absorb(lacks(request)) == []
+    assert job._position == begin and job._closed == []
+    again = job.make_request()
+    assert again.temperature == 0
+    [done] = job.absorb(lacks(again))
+    assert isinstance(done, FileTranscribed) and done.text == "a. c d."
 
 
 @pytest.mark.parametrize("begun", [6.0, 11.2])
