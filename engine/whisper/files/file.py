@@ -239,7 +239,7 @@ class WhisperFile(FileTranscription):
         back: Cut | None = None
         timed = self._timed(cut, chosen.heard) if self._slides else None
         if timed is not None:
-            at = None if self._has_gone_back else timed.left_out()
+            at = None if self._has_gone_back else timed.left_out(num_samples)
             if at is not None and not chosen.temperature:
                 back = timed.until(at, self._prompter.language_code(chosen.language))
             if at is not None and back is None and self._closed:

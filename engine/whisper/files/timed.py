@@ -60,12 +60,13 @@ class Timed:
             count -= 1
         return count
 
-    def left_out(self) -> float | None:
+    def left_out(self, num_samples: int) -> float | None:
         """Where something was said that the text lacks, or the sentence begins in which it was:
-        seconds of the window; None if nothing is. Of a sentence that is said again and again
-        Whisper leaves one out at times."""
+        seconds of the window of so many samples; None if nothing is. Of a sentence that is said
+        again and again Whisper leaves one out at times."""
         tokens = [i for piece in self._cut.pieces for i in range(piece.first, piece.last)]
-        begun = [self._begun(i) for i in tokens]
+        done = num_samples / SAMPLE_RATE if self._cut.moved is None else self._cut.moved
+        begun = [*(self._begun(i) for i in tokens), done]
         spoken = [self._spoken(a, b) for a, b in pairwise(begun)]
         for i, (one, other) in enumerate(pairwise([*spoken, 0])):
             if max(one, other) >= LEFT_OUT or one + other >= LEFT_OUT_OF_TWO:

@@ -22,6 +22,7 @@ def timed(
     speech: list[tuple[float, float]],
     segments: list[tuple[list[int], list[float]]],
     begin: float = 0.0,
+    moved: float | None = None,
 ) -> Timed:
     """The text of a window. speech: seconds. segments: tokens, and when each begins, in seconds of
     the window."""
@@ -39,7 +40,7 @@ def timed(
         pieces.append(Piece(first, last, text, times[0], times[-1] + 0.2))
         first = last
     heard = Hypothesis(tuple(tokens), (-0.1,) * len(tokens), spans)
-    cut = Cut(pieces, None, True)
+    cut = Cut(pieces, moved, True)
     return Timed(heard, cut, round(begin * SAMPLE_RATE), audio, WORDS.decode_bytes)
 
 
@@ -98,10 +99,28 @@ def test_a_short_word_at_the_end_is_said_though_its_time_is_wrong() -> None:
 def test_what_a_text_lacks_is_a_part_of_the_tokens_next_to_it(
     begun: list[float], at: float | None
 ) -> None:
-    assert timed([(0.0, 30.0)], [(SENTENCE, begun)]).left_out() == at
+    num_samples = round((begun[-1] + 0.4) * SAMPLE_RATE)
+    assert timed([(0.0, 30.0)], [(SENTENCE, begun)]).left_out(num_samples) == at
+
+
+@pytest.mark.parametrize(
+    ("moved", "speech_ends", "at"),
+    [
+        (None, 8.0, 1.3),  # all is done with, and somebody speaks on
+        (None, 3.0, None),
+        (5.0, 8.0, 1.3),
+        (3.0, 8.0, None),  # that is heard next
+    ],
+)
+def test_a_text_lacks_what_is_said_between_its_end_and_where_one_goes_on(
+    moved: float | None, speech_ends: float, at: float | None
+) -> None:
+    segments = [(SENTENCE, evenly(0.1, 1.6))]
+    found = timed([(0.0, speech_ends)], segments, moved=moved).left_out(9 * SAMPLE_RATE)
+    assert found == (None if at is None else pytest.approx(at))
 
 
 @given(st.lists(st.floats(0.0, 20.0), min_size=10, max_size=10).map(sorted))
 def test_where_nobody_speaks_nothing_is_left_out(begun: list[float]) -> None:
     segments = [(SENTENCE, begun[:5]), (SENTENCE, begun[5:])]
-    assert timed([(25.0, 26.0)], segments).left_out() is None
+    assert timed([(25.0, 26.0)], segments).left_out(20 * SAMPLE_RATE) is None
