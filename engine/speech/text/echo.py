@@ -17,15 +17,21 @@ QUOTE = 4  # letters: two and three are in every text
 
 
 def is_echo(before: Sequence[int], text: Sequence[int], token_bytes: TokenBytes) -> bool:
-    """Whether a text begins with the last sentence of what was said before it, whole, and goes on.
+    """Whether a text begins with the last sentence of what was said before it, whole, or the last
+    few, and goes on.
 
     So may somebody who says it again; whoever hears the text by itself can tell.
     """
-    said = Letters.of(_last_sentence(before, token_bytes), token_bytes).text
-    if len(said) < LEAST:
-        return False
-    heard = Letters.of(text, token_bytes).text
-    return heard.startswith(said) and len(heard) >= len(said) + LEAST
+    heard, end = Letters.of(text, token_bytes).text, _text_end(before, token_bytes)
+    for first in range(end - 1, -1, -1):
+        if first and not ends_text(token_bytes(before[first - 1])):
+            continue
+        said = Letters.of(before[first:end], token_bytes).text
+        if len(heard) < len(said) + LEAST:
+            return False
+        if len(said) >= LEAST and heard.startswith(said):
+            return True
+    return False
 
 
 def is_known(before: Sequence[int], text: Sequence[int], token_bytes: TokenBytes) -> bool:
@@ -58,11 +64,9 @@ def _letters_of(prompt: str) -> str:
     return audible(prompt)  # once for all looks: it may have thousands
 
 
-def _last_sentence(tokens: Sequence[int], token_bytes: TokenBytes) -> Sequence[int]:
+def _text_end(tokens: Sequence[int], token_bytes: TokenBytes) -> int:
+    """Where the signs at the end begin."""
     end = len(tokens)
     while end and ends_text(token_bytes(tokens[end - 1])):
         end -= 1
-    first = end
-    while first and not ends_text(token_bytes(tokens[first - 1])):
-        first -= 1
-    return tokens[first:end]
+    return end

@@ -16,6 +16,9 @@ SENTENCE = [0, 1, 2, 3, 4]
         ([*SENTENCE, 5], [*SENTENCE, 5, *SENTENCE, 5], True),
         ([*SENTENCE, 5], [*SENTENCE, 6, 1, 2, 4], True),  # whatever signs there are
         ([6, 5, *SENTENCE, 5], [*SENTENCE, *SENTENCE], True),  # of several sentences the last
+        ([6, 5, *SENTENCE, 5], [6, 5, *SENTENCE, 5, 6, 5, *SENTENCE], True),  # or all of them
+        ([*SENTENCE, 5, 6, 5], [*SENTENCE, 5, 6, 5, *SENTENCE], True),
+        ([*SENTENCE, 5, 6, 5], [*SENTENCE, 5, *SENTENCE], False),  # the first alone
         (SENTENCE, [*SENTENCE, *SENTENCE], True),
         ([*SENTENCE, 5], [*SENTENCE, 5], False),  # no more than that: somebody says it again
         ([*SENTENCE, 5], [*SENTENCE, 6, 1], False),
