@@ -122,6 +122,7 @@ class Journal:
         self._candidates: tuple[str, ...] = ()
         self._belief: dict[str, float] = {}
         self._spoken: dict[str, tuple[int, float]] = {}
+        self._is_solid = False
         self._earlier: deque[RecallSegment] = deque()
         self._turns: dict[str, _Turn] = {}  # in their order
         self._media: dict[tuple[str, str], Hold] = {}  # by kind and name
@@ -188,6 +189,7 @@ class Journal:
                     if state is not None and state.belief is not None:
                         self._candidates = turn.start.settings.languages
                         self._belief, self._spoken = state.belief, state.spoken or {}
+                        self._is_solid = state.is_solid
                     self._end_turn(name)
                 return replace(event, state=None)
             case TurnFailed(_, name):
@@ -212,7 +214,9 @@ class Journal:
             messages.append(ExpectSpeech(self._session, self._model))
         if self._belief:
             messages.append(
-                RecallLanguage(self._session, self._candidates, self._belief, self._spoken)
+                RecallLanguage(
+                    self._session, self._candidates, self._belief, self._spoken, self._is_solid
+                )
             )
         messages += self._earlier
         for turn in self._turns.values():

@@ -116,13 +116,13 @@ class TurnState:
     the audio ended in which words were committed last. All in samples from the turn's beginning.
     committed, closed: tokens of the open segment; the latest before it. improbable: places of the
     open segment's that were. text: all that was said so far (the engine leaves it out, whoever
-    keeps the state has it). language: settled, or None.
-    heard: log-probability of each language by the last tick. language_checks: how often it was
-    asked for alone. num_tokens: committed in all. unfinished: bytes of a character that is not
-    complete; untold: their tokens. is_apart: the next text wants a space in front. is_alone: the
-    open segment is heard without those before it. said: segments closed since the last state.
-    num_earlier: how many of the session's last segments are heard again. belief, spoken: of the
-    session, once the turn is over: see `SessionLanguage`.
+    keeps the state has it). language: settled, or None. ended: how probably a sentence ends behind
+    the text. heard: of each language, its log-probability by the last tick. language_checks: how
+    often it was asked for alone. num_tokens: committed in all. unfinished: bytes of a character
+    that is not complete; untold: their tokens. is_apart: the next text wants a space in front.
+    is_alone: the open segment is heard without those before it. said: segments closed since the
+    last state. num_earlier: how many of the session's last segments are heard again. belief,
+    spoken, is_solid: of the session, once the turn is over: see `SessionLanguage`.
     """
 
     start: int = 0
@@ -133,6 +133,7 @@ class TurnState:
     closed: list[int] = field(default_factory=list)
     text: str = ""
     language: str | None = None
+    ended: float = 0.0
     heard: dict[str, float] = field(default_factory=dict)
     language_checks: int = 0
     num_tokens: int = 0
@@ -144,17 +145,19 @@ class TurnState:
     num_earlier: int = 0
     belief: dict[str, float] | None = None
     spoken: dict[str, tuple[int, float]] | None = None
+    is_solid: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RecallLanguage:
     """What the session was in, after its last turn. candidates: the `languages` of its settings.
-    belief, spoken: as in `TurnState`."""
+    belief, spoken, is_solid: as in `TurnState`."""
 
     session: str
     candidates: tuple[str, ...]
     belief: dict[str, float]
     spoken: dict[str, tuple[int, float]]
+    is_solid: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,8 +83,9 @@ class SpeechDesk:
                 self._cancel_file(request, core)
             case ExpectSpeech(session) if self._admission is not None:
                 self._admission.enter(session)
-            case RecallLanguage(session, candidates, belief, spoken):
-                self._speaker(session).recall(SessionLanguage(candidates, belief, spoken))
+            case RecallLanguage(session, candidates, belief, spoken, is_solid):
+                known = SessionLanguage(candidates, belief, spoken, is_solid=is_solid)
+                self._speaker(session).recall(known)
             case RecallSegment(session, said, samples):
                 self._speaker(session).earlier.add(EarlierSegment.of(said, samples))
             case _:

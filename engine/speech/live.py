@@ -27,7 +27,6 @@ from lookhear.engine.messages import (
     SaidSegment,
     TextCommitted,
     TranscriptionSettings,
-    TurnCompleted,
     TurnFailed,
     TurnSettled,
     TurnState,
@@ -306,7 +305,8 @@ class LiveTurn(Turn):
             self._language.conclude()
             if rest := self._text.flush():
                 events += self._told(rest)
-            return [*events, self._completed()]
+            state = self._state() if self._tells_state else None
+            return [*events, self._text.completed(self.num_samples, state)]
         silence = self.num_samples - self.voiced_until
         length = self.voiced_until - self.segment_start
         if self._has_voice():
@@ -391,10 +391,8 @@ class LiveTurn(Turn):
             num_earlier=self._earlier.num_segments,
             belief=dict(session.belief) if self.is_done else None,
             spoken=dict(session.spoken) if self.is_done else None,
+            is_solid=session.is_solid,
         )
 
     def _provisional(self) -> list[Event]:
         return [] if self.is_done else self._text.provisional(self._hypothesis, self._tick_end)
-
-    def _completed(self) -> TurnCompleted:
-        return self._text.completed(self.num_samples, self._state() if self._tells_state else None)

@@ -71,11 +71,13 @@ class SessionLanguage:
         candidates: Sequence[str] = (),
         belief: Mapping[str, float] | None = None,
         spoken: Mapping[str, tuple[int, float]] | None = None,
+        *,
+        is_solid: bool = False,
     ) -> None:
         self.candidates = frozenset(candidates)
         self.belief = dict(belief or {})
         self.spoken = dict(spoken or {})
-        self.is_solid = False
+        self.is_solid = is_solid
 
     def sure(self) -> str | None:
         """What the next turn is in, if that is clear before it is heard."""

@@ -40,7 +40,7 @@ class TurnText:
         self._recognizer = recognizer
         self._detokenizer = IncrementalDetokenizer(recognizer.token_bytes, resume.unfinished)
         self._guess: TextProvisional | None = None  # as it was told last
-        self._ended = 0.0  # how probably a sentence ends behind the committed text
+        self._ended = resume.ended
         self._closing: float | None = None  # as in `Hypothesis`, the same
         self._is_apart = resume.is_apart  # the next text wants a space in front
         self._untold = list(resume.untold)  # of characters that are not complete
@@ -53,6 +53,7 @@ class TurnText:
         """What `resume` wants of it, but for the text itself."""
         return TurnState(
             language=self.language,
+            ended=self._ended,
             num_tokens=self.num_tokens,
             unfinished=self._detokenizer.unfinished,
             untold=list(self._untold),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -70,7 +70,10 @@ class Listener:
         assert self.core is not None
         live = cast(LiveTurn, self.core._owners[request.key][1])
         speech = self._speeches[request.key.partition("/")[2]]
-        return Job(request, speech.hear(request, live.segment_start - CONFIG.lead_in))
+        heard = speech.hear(request, live.segment_start - CONFIG.lead_in)
+        if request.language is None:  # it sounds English
+            heard = replace(heard, languages={1000: -3.0, 1001: -0.05})
+        return Job(request, heard)
 
     def launch(self, work: Sequence[tuple[Job, int]]) -> Finish:
         for job, _ in work:
@@ -223,3 +226,4 @@ def check_same_past(engine: Engine, journal: Journal, speeches: dict[str, Speech
         assert (a.start, a.end, a.tokens, a.language) == (b.start, b.end, b.tokens, b.language)
     assert engine.speaker._language.belief == other.speaker._language.belief
     assert engine.speaker._language.spoken == other.speaker._language.spoken
+    assert engine.speaker._language.is_solid == other.speaker._language.is_solid

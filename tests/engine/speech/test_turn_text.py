@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from lookhear.engine.messages import TextProvisional, TranscriptionSettings, TurnState
@@ -38,6 +39,19 @@ def test_what_no_other_word_follows_is_told_of_the_guess_or_of_what_was_said(
     text.commit(rest)
     assert [told.closing for told in provisional(text, Hypothesis())] == [0.9], "all is said"
     assert [told.closing for told in provisional(text, Hypothesis(closing=0.8))] == [0.8]
+
+
+def test_who_goes_on_with_a_turn_knows_that_a_sentence_ended(tmp_path: Path) -> None:
+    ear = Ear(make_tokenizer(tmp_path))
+    settings = TranscriptionSettings("m")
+    text = TurnText("s", "t", settings, ear, TurnState())
+    assert text.state().ended == text.end_probability(Hypothesis()) == 0.0
+    tokens = tuple(ear.tokenizer.encode("one two."))
+    text.commit(Hypothesis(tokens, (-0.5,) * len(tokens)))
+    ended = text.end_probability(Hypothesis())
+    assert ended > 0.0
+    again = TurnText("s", "t", settings, ear, replace(text.state(), text=text.text))
+    assert again.end_probability(Hypothesis()) == ended
 
 
 def provisional(text: TurnText, guess: Hypothesis) -> list[TextProvisional]:
