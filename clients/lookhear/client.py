@@ -21,6 +21,7 @@ from lookhear.chat.conversation import Conversation
 from lookhear.chat.reconnecting import ConversationOptions
 from lookhear.errors import InvalidRequest, ProtocolError
 from lookhear.live.events import Event, TurnCompleted
+from lookhear.live.joining import joined
 from lookhear.live.stream import LiveStream, StreamOptions, TranscribeOptions
 from lookhear.results import Model, Transcript, first_able
 from lookhear.sources.audio import Source
@@ -78,7 +79,8 @@ class AsyncClient:
         return stream.events()
 
     async def transcribe_text(self, source: Source, **options: Unpack[TranscribeOptions]) -> str:
-        """All the text of a source: its turns in the order of speaking, joined by spaces.
+        """All the text of a source: its turns in the order of speaking, joined by spaces, or by
+        nothing where Chinese or Japanese goes on in its own script.
 
         Options as for `transcribe`.
         """
@@ -87,8 +89,7 @@ class AsyncClient:
             async for event in events:
                 if isinstance(event, TurnCompleted):
                     turns.append(event)
-        texts = (turn.text.strip() for turn in sorted(turns, key=lambda turn: turn.start))
-        return " ".join(text for text in texts if text)
+        return joined(turn.text for turn in sorted(turns, key=lambda turn: turn.start))
 
     async def transcribe_file(
         self,
