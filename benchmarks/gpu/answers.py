@@ -36,7 +36,7 @@ def picture_prompts(model: Any, vocab: int, prompt: int, side: int) -> Make:
         tokens = (*text[:4], *[model.image_token] * seen.num_tokens, *text[4:])
         return PagedRequest(
             f"p{seed}", Priority.LIVE, tokens, ((4, seen),), max_new_tokens=new,
-            guard_loops=False, model_ends=False,
+            loop_room=None, model_ends=False,
         )  # fmt: skip
 
     return make

@@ -112,7 +112,7 @@ def text_request(key: str, seed: int, prompt: int, new: int, vocab: int) -> Page
     """A prompt that nobody else has."""
     tokens = np.random.default_rng(seed).integers(0, vocab, prompt).tolist()
     return PagedRequest(
-        key, Priority.LIVE, tuple(tokens), max_new_tokens=new, guard_loops=False, model_ends=False
+        key, Priority.LIVE, tuple(tokens), max_new_tokens=new, loop_room=None, model_ends=False
     )
 
 
@@ -150,7 +150,7 @@ class AsrTicks:
             max_new_tokens=NEW_TOKENS,
             final_tokens=prompt.audio_start + final,
             salt=f"{self._key}/{self._lap}".encode(),
-            guard_loops=False,
+            loop_room=None,
             model_ends=False,
         )
 

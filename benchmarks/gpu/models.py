@@ -180,7 +180,7 @@ def random_weights() -> Iterator[None]:
         for module in ("whisper.model", "models.qwen3", "models.qwen3_asr", "models.qwen3_vl"):
             reader = f"lookhear.engine.{module}.CheckpointReader"
             stack.enter_context(patch(reader, RandomWeights))
-        stack.enter_context(patch("lookhear.engine.core.request.is_looping", lambda tokens: False))
+        stack.enter_context(patch("lookhear.engine.core.request.is_looping", lambda *_: False))
         yield
 
 

@@ -90,7 +90,7 @@ class Direct:
             media=tuple(places),
             max_new_tokens=max_new_tokens,
             salt=salt,
-            guard_loops=guard_loops,
+            loop_room=0 if guard_loops else None,
         )
 
     def run(self, requests: Sequence[PagedRequest]) -> list[Result]:

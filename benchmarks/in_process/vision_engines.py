@@ -90,7 +90,7 @@ class Ours:
             ((question.start, self.model.medium(question.pixels)),),
             max_new_tokens=question.answer,
             salt=salt,
-            guard_loops=False,
+            loop_room=None,
         )
 
 

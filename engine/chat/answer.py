@@ -94,7 +94,7 @@ class ChatAnswer(Streamer):
             media=tuple(self.prompt.media),
             max_new_tokens=self._sampling.max_tokens,
             sampling=self._sampling,
-            guard_loops=False,
+            loop_room=None,
             model_ends=False,
             grammar=self._grammar,
             is_to_end=self._message.settings.max_tokens != self._sampling.max_tokens,

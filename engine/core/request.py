@@ -100,15 +100,15 @@ class Phase(Enum):
     DONE = "done"
 
 
-def is_looping(tokens: Sequence[int]) -> bool:
+def is_looping(tokens: Sequence[int], room: int = 0) -> bool:
     """Whether the tail of tokens is one phrase said over and over (a decoder stuck in a loop).
 
-    A phrase of n tokens must come 4 times, a single token 8 times, so that a spoken
-    "no no no no" passes.
+    A phrase of n tokens must come 4 times, a single token 8 times, and all together be more than
+    `room` tokens, so that a spoken "no no no no" passes.
     """
     count = len(tokens)
     for n in range(1, min(24, count // 4) + 1):
-        repeats = 8 if n == 1 else 4
+        repeats = max(8 if n == 1 else 4, room // n + 1)
         if tokens[-1 - n] != tokens[-1] or count < n * repeats:
             continue
         phrase = tokens[-n:]
@@ -121,14 +121,14 @@ def is_looping(tokens: Sequence[int]) -> bool:
 class GeneratedTokens:
     """The tokens sampled for one request so far, and whether there will be more.
 
-    end_tokens: ids that end it. max_tokens: at most so many. guard_loops: stop when it repeats
-    itself. tops: (token, log probability) of alternatives per token, if asked for. num_accepted,
-    num_passes: as in `Result`.
+    end_tokens: ids that end it. max_tokens: at most so many. loop_room: it stops when it repeats
+    itself in more tokens than these (`is_looping`); None: never for that. tops: (token, log
+    probability) of alternatives per token, if asked for. num_accepted, num_passes: as in `Result`.
     """
 
     end_tokens: frozenset[int]
     max_tokens: int
-    guard_loops: bool = True
+    loop_room: int | None = 0
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     tops: list[list[tuple[int, float]]] = field(default_factory=list)
@@ -166,7 +166,7 @@ class GeneratedTokens:
             self.logprobs.append(logprob)
             if tops is not None:
                 self.tops.append(tops[i])
-            if self.guard_loops and is_looping(self.tokens):
+            if self.loop_room is not None and is_looping(self.tokens, self.loop_room):
                 self.stop = StopReason.REPETITION
             elif len(self.tokens) >= self.max_tokens:
                 self.stop = StopReason.LENGTH

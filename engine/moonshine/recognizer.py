@@ -13,7 +13,7 @@ from lookhear.engine.moonshine.decoder import MoonshineDecoder
 from lookhear.engine.moonshine.request import MoonshineRequest
 from lookhear.engine.speech.file import Section
 from lookhear.engine.speech.live_config import LiveConfig
-from lookhear.engine.speech.recognizer import Stretch, max_answer
+from lookhear.engine.speech.recognizer import Stretch, loop_room, max_answer
 from lookhear.engine.speech.sentence_file import SentenceFile
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.transcriber import Transcriber
@@ -57,6 +57,7 @@ class MoonshineRecognizer:
             prefix=stretch.committed,
             draft=() if stretch.draft is None else stretch.draft.tokens,
             max_new_tokens=max_answer(len(stretch.samples)),
+            loop_room=loop_room(stretch.num_voiced),
             temperature=self._temperature,
             at_least=stretch.at_least,
             beginning=stretch.beginning,

@@ -33,6 +33,7 @@ class MoonshineRequest:
     prefix: tuple[int, ...] = ()
     draft: tuple[int, ...] = ()
     max_new_tokens: int = 224
+    loop_room: int = 0
     temperature: float = 0.0
     at_least: int = 0
     beginning: Beginning | None = None
@@ -53,7 +54,9 @@ class MoonshineSequence(RequestProgress[MoonshineRequest]):
         self.context = [self.start, *self.request.prefix]
         room = max(1, self.context_limit - len(self.context))
         self.generated = GeneratedTokens(
-            end_tokens=self.end_tokens, max_tokens=min(self.request.max_new_tokens, room)
+            end_tokens=self.end_tokens,
+            max_tokens=min(self.request.max_new_tokens, room),
+            loop_room=self.request.loop_room,
         )
 
     @property

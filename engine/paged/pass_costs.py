@@ -49,7 +49,7 @@ def _seconds(runner: PagedRunner, trial: Trial, size: int, clock: Clock) -> floa
     """Of a pass that reads so many tokens of one answer."""
     room = SIZES[-1] + 1
     request = PagedRequest(
-        "", Priority.BATCH, PROMPT, max_new_tokens=room, guard_loops=False, model_ends=False
+        "", Priority.BATCH, PROMPT, max_new_tokens=room, loop_room=None, model_ends=False
     )
     sequence = runner.place(request)
     sequence.is_drafted = True  # it is read before the next step is launched

@@ -137,7 +137,7 @@ class PagedRequest(NamedTuple):
     sampling: SamplingParams = GREEDY
     final_tokens: int = 0
     salt: bytes = b""
-    guard_loops: bool = True
+    loop_room: int | None = 0
     model_ends: bool = True
     grammar: Grammar | None = None
     is_to_end: bool = False
@@ -217,7 +217,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
         self.generated = GeneratedTokens(
             end_tokens=_end_tokens(request, self.end_tokens),
             max_tokens=max(1, request.max_new_tokens),
-            guard_loops=request.guard_loops,
+            loop_room=request.loop_room,
         )
 
     @property

@@ -44,7 +44,7 @@ from lookhear.engine.qwen3_asr.windows import (
 )
 from lookhear.engine.sampling.expected import ExpectedWords
 from lookhear.engine.sampling.params import SamplingParams
-from lookhear.engine.speech.recognizer import Stretch, max_answer
+from lookhear.engine.speech.recognizer import Stretch, loop_room, max_answer
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
@@ -175,6 +175,7 @@ class AsrRecognizer:
             media=tuple(places),
             draft=draft,
             max_new_tokens=max_answer(len(stretch.samples)) + HEADER_TOKENS,
+            loop_room=loop_room(stretch.num_voiced),
             sampling=self._sampling,
             final_tokens=prompt.audio_start + final,
             adapter=self._adapter,

@@ -13,6 +13,7 @@ from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 
 ANY_LANGUAGE = SessionLanguage()
+LOOP_TOKENS = 5  # a second
 
 
 class Stretch(NamedTuple):
@@ -49,6 +50,11 @@ class Stretch(NamedTuple):
     is_late: bool = False
     at_least: int = 0
     prompt: str = ""
+
+    @property
+    def num_voiced(self) -> int:
+        """Samples from the begin of its speech to the end."""
+        return max(0, self.voiced_until - self.voiced_from)
 
     @property
     def said(self) -> tuple[int, ...]:
@@ -96,6 +102,12 @@ class Recognizer(Protocol):
 
     def hypothesis(self, result: Result, stretch: Stretch) -> Hypothesis:
         """What the result of its request says beyond the committed tokens."""
+
+
+def loop_room(num_samples: int) -> int:
+    """Tokens that one phrase may have which somebody says over and over in so much speech ("no, no,
+    no" is four a second). A model that is stuck writes more of them."""
+    return LOOP_TOKENS * num_samples // SAMPLE_RATE
 
 
 def max_answer(num_samples: int) -> int:

@@ -100,13 +100,13 @@ class SegmentText:
         """Whether it is copied from what stood in front, or made up in its manner, for what was not
         understood: from the prompt for much speech, or, when all was said and it is in doubt, from
         the prompt, or for a brief sound from earlier speech."""
-        is_brief = bool(stretch.said) and stretch.voiced_until - stretch.voiced_from < BRIEF
+        is_brief = bool(stretch.said) and stretch.num_voiced < BRIEF
         if not (stretch.is_open or self.tokens) and (stretch.prompt or is_brief):
             return sum(new.logprobs) < DOUBTED * len(new.logprobs)
         if not self._is_quote(new.tokens, stretch):
             return False
         letters = Letters.of([*self.tokens, *new.tokens], self._recognizer.token_bytes).text
-        return len(letters) * SAMPLE_RATE < SLOW * (stretch.voiced_until - stretch.voiced_from)
+        return len(letters) * SAMPLE_RATE < SLOW * stretch.num_voiced
 
     def _is_quote(self, new: Sequence[int], stretch: Stretch) -> bool:
         spell = self._recognizer.token_bytes

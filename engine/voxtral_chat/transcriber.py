@@ -20,7 +20,7 @@ from lookhear.engine.paged.sound import HOP
 from lookhear.engine.sampling.params import SamplingParams
 from lookhear.engine.speech.file import Section
 from lookhear.engine.speech.live_config import LiveConfig
-from lookhear.engine.speech.recognizer import Stretch, max_answer
+from lookhear.engine.speech.recognizer import Stretch, loop_room, max_answer
 from lookhear.engine.speech.sentence_file import SentenceFile
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.transcriber import Transcriber
@@ -112,6 +112,7 @@ class VoxtralDictation:
             media=tuple(media),
             draft=() if stretch.draft is None else stretch.draft.tokens,
             max_new_tokens=max_answer(len(stretch.samples)),
+            loop_room=loop_room(stretch.num_voiced),
             sampling=self._sampling,
             adapter=self._adapter,
         )

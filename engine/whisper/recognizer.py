@@ -12,7 +12,7 @@ from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.core.request import Cost, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.sampling.alternatives import Doubts
-from lookhear.engine.speech.recognizer import Stretch, max_answer
+from lookhear.engine.speech.recognizer import Stretch, loop_room, max_answer
 from lookhear.engine.speech.text.agreement import is_punctuation
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.sentences import is_closing, is_sentence
@@ -140,6 +140,7 @@ class WhisperRecognizer:
             num_earlier=len(prefix) - len(stretch.committed),
             draft=stretch.draft.written if stretch.draft else (),
             max_new_tokens=answer,
+            loop_room=loop_room(stretch.num_voiced),
             align=settings.words and not stretch.asks_language,
             language_prior=self._prompter.language_tokens(prior),
             language_guess=self._prompter.language_token(_guess(stretch, prior)),

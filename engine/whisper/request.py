@@ -67,7 +67,7 @@ class WhisperRequest:
     are any. is_open: the audio may end in the midst of a word. at_least: text tokens behind the
     prefix that there are, as is known: before, the text is not over. align_if: whether a complete
     text is aligned all the same. adapter: what changes the model for it; then nothing is settled,
-    and no segment kept. closes: whether `Result.closings` are wanted.
+    and no segment kept. closes: whether `Result.closings` are wanted. loop_room: of its text.
     """
 
     key: str
@@ -99,6 +99,7 @@ class WhisperRequest:
     at_least: int = 0
     closes: bool = False
     detects_alone: bool = False
+    loop_room: int = 0
 
 
 class AlignedText(NamedTuple):
@@ -137,6 +138,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         self.generated = GeneratedTokens(
             end_tokens=self.request.end_tokens | {self.end_token},
             max_tokens=self.request.max_new_tokens,
+            loop_room=self.request.loop_room,
         )
         self._guess = self.request.draft
         self.language = self.request.language
@@ -203,8 +205,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         self.generated.cut(0)
         self.generated.tokens[:] = said
         self.generated.logprobs[:] = [0.0] * len(said)
-        room = self.context_limit - len(prompt)
-        self.generated.max_tokens = min(len(said) + most, room)
+        self.generated.max_tokens = min(len(said) + most, self.context_limit - len(prompt))
         self._guess, self._depends, self.phase = (), False, Phase.PREFILL
 
     @property

@@ -189,7 +189,7 @@ def paged_request(
     for placeholder, medium in media:
         places.append((len(tokens), medium))
         tokens += [placeholder] * medium.num_tokens + rng.integers(0, 140, 3).tolist()
-    values: dict[str, Any] = {"max_new_tokens": 12, "guard_loops": False, **changes}
+    values: dict[str, Any] = {"max_new_tokens": 12, "loop_room": None, **changes}
     return PagedRequest(key, Priority.LIVE, tuple(tokens), tuple(places), **values)
 
 
@@ -259,7 +259,7 @@ def ticks(
             max_new_tokens=10,
             sampling=sampling or SamplingParams(),
             final_tokens=30,
-            guard_loops=False,
+            loop_room=None,
         )
 
     return make

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lookhear.engine.core.request import Result, StopReason
+from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.speech.recognizer import loop_room
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -36,11 +38,12 @@ def compression_ratio(text: str) -> float:
     return len(data) / len(zlib.compress(data)) if data else 0.0
 
 
-def has_loop(tokens: Sequence[int]) -> bool:
-    """Whether some phrase is said over and over: four times in a row, one token eight times."""
+def has_loop(tokens: Sequence[int], room: int = 0) -> bool:
+    """Whether some phrase is said over and over: four times in a row, one token eight times, and in
+    more than `room` tokens."""
     said = np.asarray(tokens)
     for n in range(1, len(said) // 4 + 1):
-        longest = n * (7 if n == 1 else 3)
+        longest = max(n * (7 if n == 1 else 3), room + 1 - n)
         run = 0
         for same in said[n:] == said[:-n]:
             run = run + 1 if same else 0
@@ -77,7 +80,8 @@ class Attempt:
         """words: of heard, without its timestamps; text: what they are. spoken: seconds of it with
         speech; None: nobody knows. is_beyond: it tells of later times than there is audio."""
         is_cut = result.stop is StopReason.LENGTH
-        loops = is_beyond or result.stop is StopReason.REPETITION or has_loop(words)
+        room = 0 if spoken is None else loop_room(round(spoken * SAMPLE_RATE))
+        loops = is_beyond or result.stop is StopReason.REPETITION or has_loop(words, room)
         if is_cut or spoken is None:
             loops = loops or compression_ratio(text) > MOST_COMPRESSION
         if spoken is not None:
@@ -89,6 +93,11 @@ class Attempt:
     def is_good(self) -> bool:
         """Whether it may be kept as it is. Silence is."""
         return not self.loops and (self.avg_logprob >= LEAST_LOGPROB or not self.heard.tokens)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether no text was any good: it is a loop, or silence after a loop."""
+        return self.loops or (self.temperature > 0 and not self.heard.tokens)
 
     @property
     def is_sure(self) -> bool:

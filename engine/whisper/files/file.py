@@ -21,10 +21,11 @@ from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import SAMPLE_RATE, TranscribeFile
 from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.speech.file import FileTranscription, Section
+from lookhear.engine.speech.recognizer import loop_room
 from lookhear.engine.speech.text.agreement import audible
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.words import group_words
-from lookhear.engine.whisper.files.attempts import Attempt, Attempts
+from lookhear.engine.whisper.files.attempts import Attempt, Attempts, has_loop
 from lookhear.engine.whisper.files.language import FileLanguage, WindowLanguage
 from lookhear.engine.whisper.files.pieces import (
     Cut,
@@ -47,6 +48,8 @@ BEGUN = SAMPLE_RATE * 3 // 10
 # Seconds of a segment: in a longer one Whisper did not listen for times, and may leave out more.
 LONG_SEGMENT = 12.0
 SENTENCE_PAUSE = SAMPLE_RATE // 2
+# Of a window of which no text is any good, at least so much is not heard again.
+LEAST_GIVEN_UP = SAMPLE_RATE * 2
 # Of a window in which several languages seem to be spoken: a shorter one is mostly a sentence that
 # sounds like several. And the shortest part of a longer one.
 SHORTEST_MIXED = SAMPLE_RATE * 6
@@ -127,6 +130,7 @@ class WhisperFile(FileTranscription):
         head, tail = self._prompter.prompt(
             settings.prompt, self._closed, settings.task, timestamps=True
         )
+        spoken = self._spoken(len(samples)) or 0.0
         return WhisperRequest(
             key=self._message.request,
             priority=Priority.BATCH,
@@ -138,6 +142,7 @@ class WhisperFile(FileTranscription):
             language_guess=prompter.language_token(self._languages.known),
             detect_language=prompter.detects_language,
             tail=tail,
+            loop_room=loop_room(round(spoken * SAMPLE_RATE)),
             timestamps=True,
             temperature=self._attempts.temperature,
             seed=self._attempts.count,
@@ -152,11 +157,11 @@ class WhisperFile(FileTranscription):
         )
 
     def _wants_times(self, tokens: Sequence[int]) -> bool:
-        """Whether a window's own times do not do: they are rough, a segment has a pause in it that
-        was left out, or, where it is known when somebody speaks, is long or not next to another, or
-        the last one may be made up, since it says again what was said."""
+        """Whether a window's own times do not do: they are rough, it may be a loop, a segment has a
+        pause in it that was left out, or, where it is known when somebody speaks, is long or not
+        next to another, or the last one may be made up, since it says again what was said."""
         seconds, begin = self._prompter.timestamp_seconds, self._position
-        if is_rough(tokens, seconds):
+        if is_rough(tokens, seconds) or has_loop([t for t in tokens if seconds(t) is None]):
             return True
         found, _ = split_segments(tuple(tokens), seconds, keep_open=True)
         longest = ((self._until or self._end) - begin) / SAMPLE_RATE
@@ -229,7 +234,9 @@ class WhisperFile(FileTranscription):
         if chosen is None:
             return 0  # once more, less greedily
         cut = self._cut(chosen.heard, num_samples)
-        if self._is_doubtful(cut, chosen):
+        if chosen.is_given_up and self._slides:
+            cut = self._until_pause(cut, chosen.heard)
+        elif self._is_doubtful(cut, chosen):
             if not chosen.heard.spans and not self._asks_times:
                 self._trial, self._asks_times = WindowLanguage(), True
                 return 0  # once more, with the times of its words
@@ -238,7 +245,7 @@ class WhisperFile(FileTranscription):
                 cut = self._cut(chosen.heard, num_samples, by_words=True)
         back: Cut | None = None
         timed = self._timed(cut, chosen.heard) if self._slides else None
-        if timed is not None:
+        if timed is not None and not chosen.is_given_up:
             at = None if self._has_gone_back else timed.left_out(num_samples)
             if at is not None and not chosen.temperature:
                 back = timed.until(at, self._prompter.language_code(chosen.language))
@@ -251,8 +258,9 @@ class WhisperFile(FileTranscription):
         self._trial, self._is_doubted, self._asks_times = WindowLanguage(), False, False
         done = self._keep(chosen, cut, num_samples)
         self._room = min(self._cap, 2 * self._room)
-        if self._room < self._cap or back:
-            # What follows may be in another language, or what was left out as it was said before.
+        if self._room < self._cap or back or chosen.is_given_up:
+            # What follows may be in another language, or what was left out as it was said before,
+            # or the end of a loop.
             self._closed = []
         return done
 
@@ -305,6 +313,18 @@ class WhisperFile(FileTranscription):
             elif is_whole and self._audio.spoken(min(going_on, end), end) < BEGUN:
                 moved = None
         return Cut(kept, moved, is_whole)
+
+    def _until_pause(self, cut: Cut, heard: Hypothesis) -> Cut:
+        """The window up to the pause behind the last word: it was given up there, and what follows
+        was not heard yet."""
+        begin = self._position
+        last = round(heard.spans[-1][1] * SAMPLE_RATE) if heard.spans else begin
+        pause = self._audio.next_pause(max(last, begin + LEAST_GIVEN_UP), SENTENCE_PAUSE)
+        if pause is None:
+            return cut
+        moved = (pause - begin) / SAMPLE_RATE
+        kept = [piece._replace(end=min(piece.end, moved)) for piece in cut.pieces]
+        return Cut([piece for piece in kept if piece.start < moved], moved, cut.is_whole)
 
     def _is_doubtful(self, cut: Cut, chosen: Attempt) -> bool:
         """Whether a window is to be heard on from a place before which more segments are said than

@@ -97,7 +97,7 @@ def paged_visits(draw: st.DrawFn, model: Qwen3AsrModel) -> list[Visit]:
             draft=tuple(draw(st.lists(st.integers(0, 149), max_size=4))),
             max_new_tokens=draw(st.integers(1, 14)),
             sampling=draw(samplings()),
-            guard_loops=draw(st.booleans()),
+            loop_room=draw(st.sampled_from((0, 6, None))),
         )
         ends_after = draw(st.none() | st.integers(1, 6))
         visits.append(Visit(key, once(request), comes, leaves, ends_after))

@@ -269,7 +269,7 @@ def request(model: Qwen3AsrModel, key: str, seed: int, frames: int) -> PagedRequ
     medium = Medium.of(features, model.encoder.dims.num_tokens(frames))
     tokens = (1, 2, 3, *[model.audio_token] * medium.num_tokens, 4, 5)
     return PagedRequest(
-        key, Priority.LIVE, tokens, ((3, medium),), max_new_tokens=6, guard_loops=False
+        key, Priority.LIVE, tokens, ((3, medium),), max_new_tokens=6, loop_room=None
     )
 
 
@@ -317,7 +317,7 @@ def test_cached_encoder_output_is_a_view_of_static_memory(
     answers(runner, [second])
     # Read again from the encoder cache, not from the cache of keys and values.
     other = PagedRequest(
-        "a", Priority.LIVE, first.tokens, first.media, max_new_tokens=6, guard_loops=False,
+        "a", Priority.LIVE, first.tokens, first.media, max_new_tokens=6, loop_room=None,
         salt=b"another tenant",
     )  # fmt: skip
     assert answers(runner, [other])["a"] == expected

@@ -119,5 +119,5 @@ def request(key: str, count: int = 30, seed: int = 0, **changes: Any) -> PagedRe
     tokens = changes.pop("tokens", None)
     if tokens is None:
         tokens = tuple(np.random.default_rng(seed).integers(0, 140, count).tolist())
-    values = {"max_new_tokens": 24, "guard_loops": False, "model_ends": False, **changes}
+    values = {"max_new_tokens": 24, "loop_room": None, "model_ends": False, **changes}
     return PagedRequest(key, Priority.LIVE, tokens, **values)

@@ -41,7 +41,7 @@ def make(expectation: Expectation | None, draft: tuple[int, ...] = ()) -> PagedR
         PROMPT,
         draft=draft,
         max_new_tokens=24,
-        guard_loops=False,
+        loop_room=None,
         expectation=expectation,
     )
 

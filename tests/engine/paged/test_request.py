@@ -157,8 +157,8 @@ def test_a_chunk_may_end_between_prompt_and_draft_and_inside_the_draft() -> None
 
 def test_the_repetition_guard_can_be_switched_off() -> None:
     looping = [7] * 12
-    for guard, expected in ((True, "repetition"), (False, None)):
-        sequence = make((1,), draft=tuple(looping), guard_loops=guard)
+    for room, expected in ((0, "repetition"), (11, "repetition"), (13, None), (None, None)):
+        sequence = make((1,), draft=tuple(looping), loop_room=room)
         sequence.absorb([*looping, 7], [0.0] * 13)
         assert sequence.generated.stop == expected
 

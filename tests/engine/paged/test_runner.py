@@ -59,7 +59,7 @@ def make_request(
         places.append((len(tokens), item))
         tokens += [model.audio_token] * item.num_tokens
     tokens += rng.integers(0, 150, after).tolist()
-    values: dict[str, object] = {"max_new_tokens": 12, "guard_loops": False, **changes}
+    values: dict[str, object] = {"max_new_tokens": 12, "loop_room": None, **changes}
     return PagedRequest(key, Priority.LIVE, tuple(tokens), tuple(places), **values)  # type: ignore[arg-type]
 
 

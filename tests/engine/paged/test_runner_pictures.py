@@ -49,7 +49,7 @@ def make_request(model: Qwen3VLModel, key: str, sizes: Sizes, question: int = 0)
         tokens += [IMAGE_TOKEN] * medium.num_tokens + [7]
     tokens += np.random.default_rng(question).integers(0, 140, 6).tolist()
     return PagedRequest(
-        key, Priority.LIVE, tuple(tokens), tuple(media), max_new_tokens=NEW, guard_loops=False
+        key, Priority.LIVE, tuple(tokens), tuple(media), max_new_tokens=NEW, loop_room=None
     )
 
 

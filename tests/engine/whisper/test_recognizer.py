@@ -13,7 +13,7 @@ from lookhear.engine.core.request import Priority
 from lookhear.engine.messages import SAMPLE_RATE, TranscriptionSettings
 from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.speech.earlier import Earlier, EarlierSegment
-from lookhear.engine.speech.recognizer import Stretch
+from lookhear.engine.speech.recognizer import Stretch, loop_room
 from lookhear.engine.speech.session_language import SessionLanguage
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
@@ -63,6 +63,15 @@ def test_one_language_that_may_be_spoken_is_guessed() -> None:
 def test_a_guess_is_no_language_that_is_settled() -> None:
     request = asked(SessionLanguage(), Hypothesis(language="de"), language="en")
     assert request.language == EN
+
+
+def test_a_phrase_may_be_said_again_and_again_for_as_long_as_somebody_speaks() -> None:
+    prompter = WhisperPrompter(WhisperTokenizer.from_folder(DEMO))
+    recognizer = WhisperRecognizer(prompter, WINDOW, TranscriptionSettings(model="m"))
+    silent = Stretch("s/t", Priority.LIVE, 0, np.zeros(4 * SAMPLE_RATE, np.float32), None)
+    spoken = silent._replace(voiced_from=SAMPLE_RATE, voiced_until=3 * SAMPLE_RATE)
+    assert recognizer.request(silent).loop_room == 0
+    assert recognizer.request(spoken).loop_room == loop_room(2 * SAMPLE_RATE) == 10
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,13 @@ def test_counting_and_stuttering_are_not_loops() -> None:
     assert is_looping([5, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3])
 
 
+@given(st.lists(st.integers(0, 3), max_size=60), st.integers(0, 60))
+def test_a_loop_is_more_than_there_is_room_for(tokens: list[int], room: int) -> None:
+    if is_looping(tokens, room):
+        assert is_looping(tokens) and len(tokens) > room
+    assert not is_looping([1, 2] * 10, 20) and is_looping([1, 2] * 11, 20)
+
+
 @given(st.integers(0, 10_000), st.booleans())
 def test_whether_a_text_is_aligned_is_asked_once_it_is_complete(seed: int, wanted: bool) -> None:
     asked: list[tuple[int, ...]] = []

@@ -76,7 +76,7 @@ class Speaker:
                     tuple(prompt.tokens),
                     tuple(prompt.media),
                     max_new_tokens=MOST,
-                    guard_loops=False,
+                    loop_room=None,
                 )
             )
         return found

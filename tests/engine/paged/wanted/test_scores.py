@@ -36,7 +36,7 @@ def prompt(key: str, tokens: tuple[int, ...] | int, **changes: Any) -> PagedRequ
     """tokens: or how many, drawn."""
     if isinstance(tokens, int):
         tokens = tuple(np.random.default_rng(tokens).integers(0, 150, tokens).tolist())
-    fields: dict[str, Any] = {"max_new_tokens": 6, "guard_loops": False, **changes}
+    fields: dict[str, Any] = {"max_new_tokens": 6, "loop_room": None, **changes}
     return PagedRequest(key, Priority.LIVE, tokens, **fields)
 
 

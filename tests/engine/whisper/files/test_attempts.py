@@ -50,9 +50,10 @@ def test_if_none_is_good_the_likeliest_without_a_loop_is_kept(
 ) -> None:
     attempts = Attempts(0.0)
     tried = [
-        attempt((7,) * 8 if loops else (1, 2), logprob, stop=StopReason.END)
+        attempt((7,) * 8 if loops else (1, 2), logprob, stop=StopReason.END, spoken=1.0)
         for loops, logprob in made
     ]
+    assert [one.loops for one in tried] == [loops for loops, _ in made]
     kept = [attempts.take(one) for one in tried]
     assert kept[:-1] == [None] * 5 and kept[-1] in tried
     assert kept[-1] == max(tried, key=lambda one: (not one.loops, one.avg_logprob))
@@ -98,6 +99,29 @@ def test_what_stops_a_decoder_is_a_loop_here_too(tokens: list[int]) -> None:
 
 def test_people_repeat_themselves() -> None:
     assert not has_loop([1] * 7) and not has_loop([1, 2, 3] * 3) and not has_loop([])
+
+
+@given(st.lists(st.integers(0, 2), max_size=40), st.integers(0, 40))
+def test_more_room_only_forgives(tokens: list[int], room: int) -> None:
+    assert has_loop(tokens) or not has_loop(tokens, room)
+    assert has_loop(tokens, room) or not is_looping(tokens, room)
+
+
+def test_a_phrase_is_no_loop_while_somebody_had_the_time_to_say_it() -> None:
+    no = (1, 2) * 10  # "No, no, ..." in six seconds
+    assert attempt(no, spoken=6.0).is_good and not attempt(no, spoken=3.0).is_good
+    assert not attempt(no, spoken=None).is_good
+
+
+@given(st.booleans(), st.booleans())
+def test_a_window_is_given_up_where_all_that_was_left_is_a_loop_or_silence_behind_loops(
+    loops: bool, is_drawn: bool
+) -> None:
+    temperature = 1.0 if is_drawn else 0.0
+    looping = attempt((7,) * 8, spoken=1.0, temperature=temperature)
+    silent = attempt((), text="", temperature=temperature)
+    assert (looping if loops else silent).is_given_up == (loops or is_drawn)
+    assert not attempt(temperature=temperature).is_given_up
 
 
 def test_a_text_of_times_behind_the_audio_is_no_good() -> None:

@@ -18,6 +18,7 @@ from lookhear.engine.messages import (
     TranscribeFile,
     TranscriptionSettings,
 )
+from lookhear.engine.whisper.files.attempts import TEMPERATURES
 from lookhear.engine.whisper.files.file import AUDIO_TOKEN, WhisperFile
 from lookhear.engine.whisper.files.pieces import is_rough, sentence_begin, split_segments
 from lookhear.engine.whisper.prompt import WhisperPrompter
@@ -422,3 +423,30 @@ def test_speech_behind_the_words_of_a_window_is_heard_from_their_end_on(begun: f
     job.absorb(replace(answer, token_times=times))
     assert job._position / SAMPLE_RATE == pytest.approx(12.0)
     assert not job.make_request().align
+
+
+@pytest.mark.parametrize("said", [(at(0), 0, *(1,) * 30), ()], ids=["loop", "silence"])
+def test_behind_a_loop_it_is_heard_on_from_the_next_pause(said: tuple[int, ...]) -> None:
+    """Whatever the temperature, the model is stuck in the first sentence: the second is not lost
+    with it, and does not know the text of the first."""
+    spoken = [(0.0, 3.0), (4.0, 8.0)]
+    speech = [(round(a * SAMPLE_RATE), round(b * SAMPLE_RATE)) for a, b in spoken]
+    samples = np.zeros(9 * SAMPLE_RATE, np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
+    job = heard_by(Stamped([" a", " b", " c"]), message)
+    loop = (at(0), 0, *(1,) * 40)
+    for temperature in TEMPERATURES:
+        request = job.make_request()
+        assert request.temperature == temperature and job._position == 0
+        assert request.align_if is not None and request.align_if(loop)
+        written = said if temperature == TEMPERATURES[-1] else loop
+        stop = StopReason.REPETITION if written else StopReason.END
+        answer = replace(answer_to(request, written, -0.1), stop=stop)
+        times = [(0.0, 0.0), (0.2, 0.6), *((0.6 + n / 20, 0.65 + n / 20) for n in range(40))]
+        assert job.absorb(replace(answer, token_times=tuple(times[: len(written)]))) == []
+    assert 3.0 < job._position / SAMPLE_RATE < 4.0 and job._closed == []
+    request = job.make_request()
+    assert len(request.samples) >= 4 * SAMPLE_RATE
+    [done] = job.absorb(answer_to(request, (at(0), 2, at(4)), -0.1))
+    assert isinstance(done, FileTranscribed)
+    assert done.text == ("a b c" if said else "c")
