@@ -51,6 +51,7 @@ class SentenceFile(FileTranscription):
             start=self._position,
             samples=samples,
             language=self._given if self.follows_language else self._language,
+            voiced_until=len(samples),
         )
         return self._recognizer.request(self._stretch)
 

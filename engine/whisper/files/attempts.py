@@ -95,11 +95,6 @@ class Attempt:
         return not self.loops and (self.avg_logprob >= LEAST_LOGPROB or not self.heard.tokens)
 
     @property
-    def is_given_up(self) -> bool:
-        """Whether no text was any good: it is a loop, or silence after a loop."""
-        return self.loops or (self.temperature > 0 and not self.heard.tokens)
-
-    @property
     def is_sure(self) -> bool:
         """Whether there is a text, and a full window would hardly hear another."""
         return not self.loops and self.avg_logprob >= SURE_LOGPROB and bool(self.heard.tokens)
@@ -121,6 +116,11 @@ class Attempts:
     def temperature(self) -> float:
         """Of the next request."""
         return self._temperatures[self.count]
+
+    def gives_up(self, kept: Attempt) -> bool:
+        """Whether the text that is kept is no good either: it is a loop, or silence after loops."""
+        is_last_resort = self._temperatures == TEMPERATURES and kept.temperature > 0
+        return kept.loops or (is_last_resort and not kept.heard.tokens)
 
     def take(self, attempt: Attempt) -> Attempt | None:
         """The text of the window that is kept; None: try again."""

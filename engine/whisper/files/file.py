@@ -234,7 +234,8 @@ class WhisperFile(FileTranscription):
         if chosen is None:
             return 0  # once more, less greedily
         cut = self._cut(chosen.heard, num_samples)
-        if chosen.is_given_up and self._slides:
+        gives_up = self._attempts.gives_up(chosen)
+        if gives_up and self._slides:
             cut = self._until_pause(cut, chosen.heard)
         elif self._is_doubtful(cut, chosen):
             if not chosen.heard.spans and not self._asks_times:
@@ -245,7 +246,7 @@ class WhisperFile(FileTranscription):
                 cut = self._cut(chosen.heard, num_samples, by_words=True)
         back: Cut | None = None
         timed = self._timed(cut, chosen.heard) if self._slides else None
-        if timed is not None and not chosen.is_given_up:
+        if timed is not None and not gives_up:
             at = None if self._has_gone_back else timed.left_out(num_samples)
             if at is not None and not chosen.temperature:
                 back = timed.until(at, self._prompter.language_code(chosen.language))
@@ -258,7 +259,7 @@ class WhisperFile(FileTranscription):
         self._trial, self._is_doubted, self._asks_times = WindowLanguage(), False, False
         done = self._keep(chosen, cut, num_samples)
         self._room = min(self._cap, 2 * self._room)
-        if self._room < self._cap or back or chosen.is_given_up:
+        if self._room < self._cap or back or gives_up:
             # What follows may be in another language, or what was left out as it was said before,
             # or the end of a loop.
             self._closed = []

@@ -57,6 +57,7 @@ def test_the_pieces_are_the_recording(tokenizer: QwenTokenizer, length: int, see
     job, ear = recording(tokenizer, samples)
     done = listen(job, ear, ["language English<asr_text>one two"])
     pieces = [stretch.samples for stretch in ear.stretches]
+    assert all(stretch.num_voiced == len(stretch.samples) for stretch in ear.stretches)
     heard = np.concatenate([*pieces, np.zeros(0, np.float32)])
     assert np.array_equal(heard, samples[: len(heard)]) and len(samples) - len(heard) < SHORTEST
     assert all(len(piece) <= CAP for piece in pieces)

@@ -113,15 +113,15 @@ def test_a_phrase_is_no_loop_while_somebody_had_the_time_to_say_it() -> None:
     assert not attempt(no, spoken=None).is_good
 
 
-@given(st.booleans(), st.booleans())
-def test_a_window_is_given_up_where_all_that_was_left_is_a_loop_or_silence_behind_loops(
-    loops: bool, is_drawn: bool
+@given(st.sampled_from((0.0, 0.7)), st.sampled_from((0.0, 1.0)))
+def test_a_window_is_given_up_where_all_that_is_left_is_a_loop_or_silence_after_loops(
+    asked: float, temperature: float
 ) -> None:
-    temperature = 1.0 if is_drawn else 0.0
-    looping = attempt((7,) * 8, spoken=1.0, temperature=temperature)
+    attempts = Attempts(asked)
+    assert attempts.gives_up(attempt((7,) * 8, spoken=1.0, temperature=temperature))
+    assert not attempts.gives_up(attempt(temperature=temperature))
     silent = attempt((), text="", temperature=temperature)
-    assert (looping if loops else silent).is_given_up == (loops or is_drawn)
-    assert not attempt(temperature=temperature).is_given_up
+    assert attempts.gives_up(silent) == (not asked and temperature > 0)
 
 
 def test_a_text_of_times_behind_the_audio_is_no_good() -> None:
