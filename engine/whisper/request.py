@@ -160,7 +160,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
         self.context.extend(self.request.tail)
         self.num_earlier = len(self.context) + self.request.num_earlier
         self.context.extend(self.request.prefix)
-        room = max(1, self.context_limit - len(self.context))
+        room = max(1, self.context_limit - len(self.context) - 1)  # behind it comes its end
         self.generated.max_tokens = min(self.request.max_new_tokens, room)
         self.phase = Phase.PREFILL
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -161,6 +162,18 @@ def test_end_as_the_first_token_gives_an_empty_result() -> None:
 def test_a_draft_longer_than_the_context_is_cut() -> None:
     sequence = WhisperSequence(request(draft=tuple(range(8))), END, context_limit=8)
     assert len(sequence.queries()) <= 8
+
+
+@pytest.mark.parametrize("limit", [8, 13])
+def test_a_text_that_fills_the_context_leaves_room_for_its_end(limit: int) -> None:
+    """It is read once more with the token that ends it, to be timed."""
+    sequence = WhisperSequence(request(align=True), END, context_limit=limit)
+    for token in range(limit):
+        if sequence.phase is Phase.ALIGN:
+            break
+        sequence.launch()
+        sequence.absorb([token], [0.0])
+    assert len(sequence.aligned().tokens) == limit
 
 
 @settings(deadline=None)
