@@ -317,8 +317,10 @@ class WhisperFile(FileTranscription):
 
     def _until_pause(self, cut: Cut, heard: Hypothesis) -> Cut:
         """The window up to the pause behind the last word: it was given up there, and what follows
-        was not heard yet."""
+        was not heard yet. All of it if nobody knows when that was."""
         begin = self._position
+        if cut.pieces and not heard.spans:
+            return cut
         last = round(heard.spans[-1][1] * SAMPLE_RATE) if heard.spans else begin
         pause = self._audio.next_pause(max(last, begin + LEAST_GIVEN_UP), SENTENCE_PAUSE)
         if pause is None:

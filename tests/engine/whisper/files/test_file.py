@@ -450,3 +450,16 @@ def test_behind_a_loop_it_is_heard_on_from_the_next_pause(said: tuple[int, ...])
     [done] = job.absorb(answer_to(request, (at(0), 2, at(4)), -0.1))
     assert isinstance(done, FileTranscribed)
     assert done.text == ("a b c" if said else "c")
+
+
+def test_a_window_that_is_given_up_is_told_once_where_its_words_have_no_times() -> None:
+    """Its text goes on for long after its audio, whatever the temperature."""
+    speech = [(0, 3 * SAMPLE_RATE), (4 * SAMPLE_RATE, 8 * SAMPLE_RATE)]
+    samples = np.zeros(9 * SAMPLE_RATE, np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
+    job = heard_by(Stamped([" a", " b"]), message)
+    said = (at(0), 0, 1, at(29))
+    for _ in TEMPERATURES[:-1]:
+        assert job.absorb(answer_to(job.make_request(), said, -0.1)) == []
+    [done] = job.absorb(answer_to(job.make_request(), said, -0.1))
+    assert isinstance(done, FileTranscribed) and done.text == "a b"
