@@ -24,6 +24,7 @@ class MoonshineRecognizer:
     """Of one turn or file. See `Recognizer`."""
 
     joins_with_space = False
+    heeds_bars = False
     max_carried = 0
 
     def __init__(

@@ -81,6 +81,7 @@ class AsrRecognizer:
     """Of one turn or file. See `Recognizer`."""
 
     joins_with_space = True
+    heeds_bars = False
     max_carried = 0  # a segment knows nothing of the text before it
 
     def __init__(

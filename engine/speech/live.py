@@ -80,8 +80,6 @@ class LiveTurn(Turn):
         # As the last state has it, and not told yet.
         self._told_start, self._said = resume.start, list[SaidSegment]()
         self._due = 0  # leading tokens that are said once the language was heard again
-        self._is_alone = resume.is_alone  # the segment is heard without what came before it
-        self._num_lost = config.most_lost if resume.is_alone else 0  # looks that this did harm to
         self._shared = SharedBeginning()
         self._prompt = settings.prompt if config.echoes else ""
         self._text = TurnText(session, turn, settings, recognizer, resume)
@@ -94,7 +92,8 @@ class LiveTurn(Turn):
         self._tick_end = resume.start  # where the last tick's audio ended
         self._commit_end = resume.commit_end  # where the audio of the last committing tick ended
         self._hypothesis, self._looks = Hypothesis(), Looks()  # beyond the committed tokens
-        self._segment = SegmentText(recognizer, resume.committed, resume.improbable)
+        num_lost = config.most_lost if resume.is_alone else 0
+        self._segment = SegmentText(recognizer, resume.committed, resume.improbable, num_lost)
         self._closed = list(resume.closed)  # latest tokens of closed segments, for the prompt
 
     # --- input -----------------------------------------------------------------------------------
@@ -154,7 +153,7 @@ class LiveTurn(Turn):
     def _before(self) -> Earlier:
         """What the next tick hears in front of the segment: before it is known to be in the same
         language, nothing, or what it is heard with for its language alone."""
-        if self._is_alone or self._wants_language():
+        if self._segment.is_alone or self._wants_language():
             return self._joined()
         return self._earlier.before(self._known_language(), self._settings.task)
 
@@ -165,7 +164,7 @@ class LiveTurn(Turn):
     def _wants_language(self) -> bool:
         """Whether it is time to hear a turn for its language alone: by itself, since behind others
         it would sound like them, or, too short for that, together with them."""
-        if self._settings.language or self._is_alone:
+        if self._settings.language or self._segment.is_alone:
             return False
         if self._text.language is not None:  # that stays so; but what follows should know
             heard, in_pause = self.voiced_until - self.segment_start, not self.has_ended
@@ -181,7 +180,7 @@ class LiveTurn(Turn):
     def _joined(self) -> Earlier:
         """What a turn that is too short to tell its language is heard behind, for that alone."""
         earlier, heard = self._earlier.latest(), self.num_samples - self.segment_start
-        is_over = self.is_urgent and not self._is_heard() and not self._is_alone
+        is_over = self.is_urgent and not (self._is_heard() or self._segment.is_alone)
         is_wanted = is_over and self._language.wants_joined(earlier.num_samples, heard)
         return earlier if is_wanted else NOTHING
 
@@ -209,7 +208,7 @@ class LiveTurn(Turn):
             language=None if asks_language else language,
             committed=tuple(self._segment.tokens),
             draft=None if asks_language or tried or not self._config.draft else self._hypothesis,
-            carried=() if self._is_alone else tuple(self._closed),
+            carried=() if self._segment.is_alone else tuple(self._closed),
             languages=self._language.prior(),
             before=before,
             beginning=beginning,
@@ -219,7 +218,8 @@ class LiveTurn(Turn):
             is_open=not self.is_urgent,
             is_late=end - self._tick_end >= self._config.late * self._config.tick,
             at_least=0 if tried else self._num_least(end),
-            prompt="" if asks_language or self._is_alone else self._prompt,
+            prompt="" if asks_language or self._segment.is_alone else self._prompt,
+            barred=self._segment.barred,
         )
         self._in_flight = Tick(stretch, end, is_cut=end < self.num_samples)
         return self._recognizer.request(stretch)
@@ -240,10 +240,11 @@ class LiveTurn(Turn):
         if tick.stretch.asks_language:
             return [*self._check_language(new, tick), *self.settle(), *self._provisional()]
         if self._is_lost(new, tick.stretch, is_loop(result)):
-            self._num_lost += 1
-            self._is_alone = True
+            self._segment.lose()
             return []  # the same is heard by itself
-        self._is_alone = self._num_lost >= self._config.most_lost
+        if self._segment.leaves_loop(result, tick.stretch):
+            return []  # the same is heard, and goes on in another way
+        self._segment.is_alone = self._segment.num_lost >= self._config.most_lost
         is_over = not (tick.stretch.is_open or tick.is_cut or self._text.language)
         best = self._language.hear(new, tick.end - self.segment_start, is_over=is_over)
         if best is None:
@@ -338,7 +339,6 @@ class LiveTurn(Turn):
 
     def _leave(self) -> None:
         """The segment, said for good, to those that follow."""
-        self._num_lost, self._is_alone = 0, False
         if not self._earlier.is_kept:
             return
         language, task = self._text.language, self._settings.task
@@ -386,7 +386,7 @@ class LiveTurn(Turn):
             closed=list(self._closed),
             heard=dict(self._language.heard),
             language_checks=self._language.checks,
-            is_alone=self._num_lost >= self._config.most_lost,
+            is_alone=self._segment.num_lost >= self._config.most_lost,
             said=self._said,
             num_earlier=self._earlier.num_segments,
             belief=dict(session.belief) if self.is_done else None,

@@ -29,7 +29,8 @@ class Stretch(NamedTuple):
     samples speech begins and ends. asks_language: nothing but the language is wanted.
     is_open: somebody may be in the midst of a word at its end. is_late: others were heard instead,
     for long. at_least: tokens that there are, as is known, behind the committed ones. prompt: what
-    the client says was said before, if the model may write it as if it were said now.
+    the client says was said before, if the model may write it as if it were said now. barred: so
+    many new tokens are followed by another one than this.
     """
 
     key: str
@@ -50,6 +51,7 @@ class Stretch(NamedTuple):
     is_late: bool = False
     at_least: int = 0
     prompt: str = ""
+    barred: tuple[int, int] | None = None
 
     @property
     def num_voiced(self) -> int:
@@ -74,10 +76,11 @@ class Tick(NamedTuple):
 class Recognizer(Protocol):
     """Of one turn. max_carried: how many tokens of earlier text its requests may want.
     joins_with_space: whether its text begins without the space that parts it from what was said
-    before."""
+    before. heeds_bars: whether its requests heed `Stretch.barred`."""
 
     max_carried: int
     joins_with_space: bool
+    heeds_bars: bool
 
     def token_bytes(self, token: int) -> bytes:
         """UTF-8 bytes that a text token stands for (possibly an incomplete character)."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from lookhear.engine.core.request import Result
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.earlier import Earlier
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
 from lookhear.engine.speech.text.agreement import Letters, is_boundary, is_punctuation
 from lookhear.engine.speech.text.echo import is_echo, is_known, is_quote
-from lookhear.engine.speech.text.hypothesis import Hypothesis
+from lookhear.engine.speech.text.hypothesis import Hypothesis, way_out
 from lookhear.engine.speech.text.pace import num_sayable, usual_pace
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
@@ -30,13 +31,20 @@ BRIEF = SAMPLE_RATE  # samples of speech: a word or two, or a sound that was tak
 
 
 class SegmentText:
-    """tokens: ids. spelt: their UTF-8. improbable: places of those that were. It begins
-    with what was committed before, by an engine that is gone."""
+    """tokens: ids. spelt: their UTF-8. improbable: places of those that were. num_lost: looks that
+    what came before it did harm to. is_alone: it is heard without that. barred: of the next look,
+    as in `Stretch`. It begins with what was committed before, by an engine that is gone."""
 
     def __init__(
-        self, recognizer: Recognizer, tokens: Iterable[int] = (), improbable: Iterable[int] = ()
+        self,
+        recognizer: Recognizer,
+        tokens: Iterable[int] = (),
+        improbable: Iterable[int] = (),
+        num_lost: int = 0,
     ) -> None:
         self._recognizer = recognizer
+        self.num_lost, self.is_alone = num_lost, num_lost > 0
+        self.barred: tuple[int, int] | None = None
         self.tokens, self.improbable = list(tokens), list(improbable)
         self.spelt = recognizer.decode_bytes(self.tokens)
 
@@ -46,6 +54,17 @@ class SegmentText:
         self.improbable += [first + i for i, p in enumerate(said.logprobs) if p < least]
         self.tokens.extend(said.tokens)
         self.spelt += self._recognizer.decode_bytes(said.tokens)
+
+    def lose(self) -> None:
+        """What came before it did harm to a look, which is repeated without."""
+        self.num_lost += 1
+        self.is_alone = True
+
+    def leaves_loop(self, result: Result, stretch: Stretch) -> bool:
+        """Whether what a stretch gave is a loop, and the same is heard again to leave it: once."""
+        is_first = self._recognizer.heeds_bars and stretch.barred is None
+        self.barred = way_out(result) if is_first else None
+        return self.barred is not None
 
     def num_sayable(self, new: Sequence[int], num_samples: int) -> int:
         """Leading tokens of a text behind it that can be said in so much audio of the segment."""

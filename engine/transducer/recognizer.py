@@ -29,6 +29,7 @@ class TransducerRecognizer:
     """See `Recognizer`. languages: that it can be told."""
 
     joins_with_space = True
+    heeds_bars = False
     max_carried = 0
 
     def __init__(

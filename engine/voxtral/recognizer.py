@@ -23,6 +23,7 @@ class VoxtralRecognizer:
     """See `StreamingRecognizer`."""
 
     joins_with_space = True
+    heeds_bars = False
     max_carried = 0
 
     def __init__(self, tokenizer: TekkenTokenizer, sound: Sound) -> None:

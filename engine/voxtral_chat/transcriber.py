@@ -72,6 +72,7 @@ class VoxtralDictation:
     """Of one turn or file. See `Recognizer`."""
 
     joins_with_space = True
+    heeds_bars = False
     max_carried = 0
 
     def __init__(

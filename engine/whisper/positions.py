@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class Purpose(Enum):
@@ -19,7 +20,7 @@ class LogitsRow:
     before it, unread ones included (0: the first one after the forced prefix); history: these
     tokens and the prefix, if timestamps are wanted, for nothing else depends on them. forced: the
     token there, whatever the model would say. firsts: tokens with which expected words may begin
-    there. ends: whether the text may be over there."""
+    there. ends: whether the text may be over there. barred: a token that is not taken."""
 
     index: int
     purpose: Purpose
@@ -28,3 +29,12 @@ class LogitsRow:
     forced: int | None = None
     firsts: tuple[int, ...] = ()
     ends: bool = True
+    barred: int | None = None
+
+
+class AlignedText(NamedTuple):
+    """tokens: num_start from the start token on, num_text of the text, and the end token."""
+
+    tokens: list[int]
+    num_start: int
+    num_text: int

@@ -64,6 +64,7 @@ class WhisperRecognizer:
     has enough audio behind it would hardly become another by more of that, and is read once."""
 
     joins_with_space = False
+    heeds_bars = True
 
     def __init__(
         self,
@@ -141,6 +142,7 @@ class WhisperRecognizer:
             draft=stretch.draft.written if stretch.draft else (),
             max_new_tokens=answer,
             loop_room=loop_room(stretch.num_voiced),
+            barred=stretch.barred,
             align=settings.words and not stretch.asks_language,
             language_prior=self._prompter.language_tokens(prior),
             language_guess=self._prompter.language_token(_guess(stretch, prior)),

@@ -40,7 +40,7 @@ from lookhear.engine.core.request import (
 from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.sampling.expected import ExpectedWords, Told
 from lookhear.engine.sampling.expecting import Expecting, OnTrial, rejoined
-from lookhear.engine.whisper.positions import LogitsRow, Purpose
+from lookhear.engine.whisper.positions import AlignedText, LogitsRow, Purpose
 
 
 class Settled(NamedTuple):
@@ -68,6 +68,7 @@ class WhisperRequest:
     prefix that there are, as is known: before, the text is not over. align_if: whether a complete
     text is aligned all the same. adapter: what changes the model for it; then nothing is settled,
     and no segment kept. closes: whether `Result.closings` are wanted. loop_room: of its text.
+    barred: the text has another token than this behind its first ones, which are so many.
     """
 
     key: str
@@ -100,14 +101,7 @@ class WhisperRequest:
     closes: bool = False
     detects_alone: bool = False
     loop_room: int = 0
-
-
-class AlignedText(NamedTuple):
-    """tokens: num_start from the start token on, num_text of the text, and the end token."""
-
-    tokens: list[int]
-    num_start: int
-    num_text: int
+    barred: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -256,7 +250,11 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
             history = (*said, *draft[:i]) if is_stamped else ()
             num_said = len(self.generated.tokens) + i + self.unread
             index, ends = known - 1 + i, self._may_end(draft[:i])
-            rows.append(LogitsRow(index, Purpose.TOKEN, history, num_said, None, firsts, ends))
+            place, token = self.request.barred or (-1, 0)
+            barred = token if place == num_said else None
+            rows.append(
+                LogitsRow(index, Purpose.TOKEN, history, num_said, None, firsts, ends, barred)
+            )
         return rows
 
     def _may_end(self, guess: Sequence[int]) -> bool:

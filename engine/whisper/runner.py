@@ -206,7 +206,10 @@ class WhisperRunner:
         expecting = [group[i].expecting for i, _ in wanted]
         is_told = any(each is not None for each in expecting)
         goes_on = not any(
-            row.purpose is not Purpose.TOKEN or _is_first(group[i], row) or not row.ends
+            row.purpose is not Purpose.TOKEN
+            or _is_first(group[i], row)
+            or not row.ends
+            or row.barred is not None
             for i, row in wanted
         )
         is_plain = goes_on and not is_told and not any(r.timestamps for r in requests)
@@ -290,12 +293,12 @@ class WhisperRunner:
 
     def _scores(self, group: Seq[WhisperSequence], wanted: Wanted, logits: Tensor) -> Tensor:
         """logits [n, vocab] under the rules of their rows."""
-        if any(not row.ends for _, row in wanted):
+        if any(not row.ends or row.barred is not None for _, row in wanted):
             logits = logits.clone()
             for n, (i, row) in enumerate(wanted):
-                if not row.ends:
-                    ends = group[i].request.end_tokens
-                    logits[n, [self._tokenizer.eot, *ends]] = -math.inf
+                ends = () if row.ends else (self._tokenizer.eot, *group[i].request.end_tokens)
+                barred = () if row.barred is None else (row.barred,)
+                logits[n, [*ends, *barred]] = -math.inf
         scores = self._rules.masked(logits, [_rule(group[i], row) for i, row in wanted])
         stamped = [
             n

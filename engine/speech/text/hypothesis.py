@@ -31,6 +31,25 @@ def _num_before_loop(result: Result) -> int:
     return len(trim_loop(result.tokens, 4 if result.stop is StopReason.REPETITION else 2))
 
 
+def way_out(result: Result) -> tuple[int, int] | None:
+    """Where a text that is a loop is best left: where the model was least sure of going on with it.
+    Behind how many tokens that is, and which token came there; None if it is no loop."""
+    if not is_loop(result):
+        return None
+    tokens, found = result.tokens, (0, 0)
+    for n in range(1, min(24, len(tokens) // 2) + 1):
+        count = n  # of the last tokens, those of phrases of n
+        while count < len(tokens) and tokens[-1 - count] == tokens[-1 - count + n]:
+            count += 1
+        found = max(found, (count, -n)) if count >= 2 * n else found
+    count, n = found[0], -found[1]
+    if not count:
+        return None
+    inside = range(len(tokens) - count + n, len(tokens))
+    place = min(inside, key=lambda at: result.logprobs[at])
+    return place, tokens[place]
+
+
 def token_logprob(data: bytes, logprob: float) -> TokenLogprob:
     """data: UTF-8 of one token, perhaps no whole characters."""
     return TokenLogprob(data.decode("utf-8", errors="replace"), logprob, list(data))

@@ -68,3 +68,22 @@ def test_a_word_comes_instead_of_the_end(
     other = hear(end_tokens=ends, draft=draft, at_least=1)
     assert other and other[0] not in (first, tokenizer.eot)
     assert hear(at_least=1, draft=draft) == hear(), "nothing else changes"
+
+
+@pytest.mark.parametrize("num_drafted", [0, 4])
+@pytest.mark.parametrize("timestamps", [False, True])
+def test_another_token_comes_instead_of_a_barred_one(
+    tmp_path: Path, timestamps: bool, num_drafted: int
+) -> None:
+    folder = build_random_whisper(tmp_path / "model", layers=2, width=32)
+    tokenizer = WhisperTokenizer.from_folder(folder)
+    runner = WhisperRunner(WhisperModel.from_folder(folder), tokenizer, 2, pads=True)
+    plain = replace(ask(tokenizer, "a", 0, 1.0), settled=(), timestamps=timestamps)
+    [first] = run(runner, [plain])
+    place = 3
+    draft = first.tokens[:num_drafted]
+    barred = replace(plain, key="b", barred=(place, first.tokens[place]), draft=draft)
+    other, same = run(runner, [barred, replace(plain, draft=draft)])
+    assert same.tokens == first.tokens, "a request beside it is not disturbed"
+    assert other.tokens[:place] == first.tokens[:place]
+    assert other.tokens[place] != first.tokens[place]

@@ -53,6 +53,9 @@ def run(sequence: WhisperSequence, seed: int) -> int:
         rows = [row for row in wanted if row.purpose is not Purpose.START]
         base = sequence.fed
         sampled = [next_token(tuple(cache[: base + row.index + 1]), seed) for row in rows]
+        for i, row in enumerate(rows):
+            if sampled[i] == row.barred:
+                sampled[i] = (row.barred + 1) % (END + 1)
         if len(rows) == len(wanted) or sequence.absorb_start(0.0, HEARD):
             for row in rows:
                 assert row.history == tuple(
@@ -212,3 +215,29 @@ def test_whether_a_text_is_aligned_is_asked_once_it_is_complete(seed: int, wante
     result = sequence.result()
     assert asked == [result.tokens]
     assert result.token_times == (((0.0, 1.0),) if wanted else None)
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    draft=st.lists(st.integers(0, END - 1), max_size=12),
+    place=st.integers(0, 12),
+)
+def test_a_barred_token_comes_nowhere_but_in_its_place(
+    seed: int, draft: list[int], place: int
+) -> None:
+    plain = WhisperSequence(request(), END, 448)
+    run(plain, seed)
+    text = plain.result().tokens
+    token = text[place] if place < len(text) else 0
+    texts = []
+    for guess in ((), tuple(draft), text):
+        barred = WhisperSequence(request(draft=guess, barred=(place, token)), END, 448)
+        run(barred, seed)
+        texts.append(barred.result().tokens)
+    assert texts[0] == texts[1] == texts[2], "a draft changes the speed, never the tokens"
+    assert texts[0][:place] == text[:place]
+    if place < len(text):
+        assert texts[0][place : place + 1] != (token,)
+    else:
+        assert texts[0] == text
