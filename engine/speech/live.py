@@ -236,6 +236,7 @@ class LiveTurn(Turn):
         """A tick has heard something: commit what will not change."""
         tick, self._in_flight = self._in_flight, None
         assert tick is not None
+        result = self._segment.better(result, tick.stretch)
         new = self._recognizer.hypothesis(result, tick.stretch)
         if tick.stretch.asks_language:
             return [*self._check_language(new, tick), *self.settle(), *self._provisional()]

@@ -17,7 +17,7 @@ from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
 from lookhear.engine.speech.text.agreement import Letters, is_boundary, is_punctuation
 from lookhear.engine.speech.text.echo import is_echo, is_known, is_quote
-from lookhear.engine.speech.text.hypothesis import Hypothesis, way_out
+from lookhear.engine.speech.text.hypothesis import Hypothesis, ends_in_loop, way_out
 from lookhear.engine.speech.text.pace import num_sayable, usual_pace
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
@@ -45,6 +45,7 @@ class SegmentText:
         self._recognizer = recognizer
         self.num_lost, self.is_alone = num_lost, num_lost > 0
         self.barred: tuple[int, int] | None = None
+        self._loop: Result | None = None  # that is to be left
         self.tokens, self.improbable = list(tokens), list(improbable)
         self.spelt = recognizer.decode_bytes(self.tokens)
 
@@ -61,10 +62,20 @@ class SegmentText:
         self.is_alone = True
 
     def leaves_loop(self, result: Result, stretch: Stretch) -> bool:
-        """Whether what a stretch gave is a loop, and the same is heard again to leave it: once."""
-        is_first = self._recognizer.heeds_bars and stretch.barred is None
-        self.barred = way_out(result) if is_first else None
+        """Whether what a stretch gave is a loop, and the same is heard again to leave it: once,
+        behind what was told, where somebody pauses. Else it is heard again anyway, with more
+        behind it, or may be no speech, and what comes instead of the loop made up, too."""
+        can_be = self._recognizer.heeds_bars and stretch.committed and not stretch.is_open
+        self.barred = way_out(result) if can_be and stretch.barred is None else None
+        self._loop = result if self.barred else None
         return self.barred is not None
+
+    def better(self, result: Result, stretch: Stretch) -> Result:
+        """What a stretch gave, unless it was to leave a loop and ends in one again: then the loop,
+        as somebody may well say something over and over."""
+        if stretch.barred is None or self._loop is None or not ends_in_loop(result):
+            return result
+        return self._loop
 
     def num_sayable(self, new: Sequence[int], num_samples: int) -> int:
         """Leading tokens of a text behind it that can be said in so much audio of the segment."""

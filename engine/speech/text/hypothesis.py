@@ -34,20 +34,31 @@ def _num_before_loop(result: Result) -> int:
 def way_out(result: Result) -> tuple[int, int] | None:
     """Where a text that is a loop is best left: where the model was least sure of going on with it.
     Behind how many tokens that is, and which token came there; None if it is no loop."""
-    if not is_loop(result):
-        return None
-    tokens, found = result.tokens, (0, 0)
-    for n in range(1, min(24, len(tokens) // 2) + 1):
-        count = n  # of the last tokens, those of phrases of n
-        while count < len(tokens) and tokens[-1 - count] == tokens[-1 - count + n]:
-            count += 1
-        found = max(found, (count, -n)) if count >= 2 * n else found
-    count, n = found[0], -found[1]
-    if not count:
+    tokens = result.tokens
+    count, n = _repeated(tokens)
+    if not (count and is_loop(result)):
         return None
     inside = range(len(tokens) - count + n, len(tokens))
     place = min(inside, key=lambda at: result.logprobs[at])
     return place, tokens[place]
+
+
+def ends_in_loop(result: Result) -> bool:
+    """Whether its last tokens, but for a sign behind them, are one phrase at least four times."""
+    tokens = result.tokens
+    return any(count >= 4 * n > 0 for count, n in map(_repeated, (tokens, tokens[:-1])))
+
+
+def _repeated(tokens: Sequence[int]) -> tuple[int, int]:
+    """How many of the last tokens repeat a phrase, its first saying included, and its length. The
+    shortest phrase of the most tokens; (0, 0) if they repeat none."""
+    found = (0, 0)
+    for n in range(1, min(24, len(tokens) // 2) + 1):
+        count = n
+        while count < len(tokens) and tokens[-1 - count] == tokens[-1 - count + n]:
+            count += 1
+        found = max(found, (count, -n)) if count >= 2 * n else found
+    return found[0], -found[1]
 
 
 def token_logprob(data: bytes, logprob: float) -> TokenLogprob:

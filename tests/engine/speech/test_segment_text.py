@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.engine.core.request import Priority
+from lookhear.engine.core.request import Priority, Result, StopReason
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.earlier import Earlier, EarlierSegment
 from lookhear.engine.speech.live_config import LiveConfig
@@ -185,3 +185,56 @@ def test_a_sentence_that_is_known_is_told_as_fast_as_it_is_usually_said() -> Non
     assert told(sentence, [0, 1], [2, 3, 4, 5], 2.0) == 1
     assert told(sentence, [], sentence, 2.0, is_over=True) == 6
     assert told([0, 4, 5], [], sentence, 2.0) == 6, "begins otherwise"
+
+
+class Heeding(SpeltTokens):
+    """Of a model that can be told which token may not come."""
+
+    def __init__(self, heeds_bars: bool) -> None:
+        super().__init__(WORDS)
+        self.heeds_bars = heeds_bars
+
+
+def stuck(*tokens: int, stop: StopReason = StopReason.REPETITION) -> Result:
+    return Result("s/t", tokens, tuple(-0.1 * (i % 5) for i in range(len(tokens))), 0, stop)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_open", "heeds_bars", "leaves"),
+    [
+        ((0,), False, True, True),
+        ((), False, True, False),  # it may be no speech
+        ((0,), True, True, False),  # somebody speaks on
+        ((0,), False, False, False),
+    ],
+)
+def test_a_loop_is_left_behind_what_was_told_where_somebody_pauses(
+    told: tuple[int, ...], is_open: bool, heeds_bars: bool, leaves: bool
+) -> None:
+    segment = SegmentText(cast("Recognizer", Heeding(heeds_bars)), told)
+    stretch = heard_for(2.0)._replace(is_open=is_open, committed=told)
+    assert not segment.leaves_loop(stuck(1, 2, 3, stop=StopReason.END), stretch)
+    assert segment.leaves_loop(stuck(3, *[1, 2] * 5), stretch) is leaves
+    assert segment.barred == ((4, 2) if leaves else None)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "stop", "is_better"),
+    [
+        ((3, 1, 5, 0, 3), StopReason.END, True),
+        ((3, *[1, 2] * 5), StopReason.REPETITION, False),
+        ((3, *[1, 2] * 5, 4), StopReason.END, False),  # with a sign behind it
+    ],
+)
+def test_what_ends_in_a_loop_again_is_no_better_than_the_first(
+    tokens: tuple[int, ...], stop: StopReason, is_better: bool
+) -> None:
+    segment = SegmentText(cast("Recognizer", Heeding(True)), (0,))
+    stretch = heard_for(2.0)._replace(is_open=False, committed=(0,))
+    loop, other = stuck(3, *[1, 2] * 5), stuck(*tokens, stop=stop)
+    assert segment.better(loop, stretch) is loop
+    assert segment.leaves_loop(loop, stretch)
+    again = stretch._replace(barred=segment.barred)
+    found = segment.better(other, again)
+    assert found is (other if is_better else loop)
+    assert not segment.leaves_loop(found, again) and segment.barred is None
