@@ -243,8 +243,8 @@ class LiveTurn(Turn):
         if self._is_lost(new, tick.stretch, is_loop(result)):
             self._segment.lose()
             return []  # the same is heard by itself
-        if self._segment.leaves_loop(result, tick.stretch):
-            return []  # the same is heard, and goes on in another way
+        if self._segment.hears_again(result, new, self._hypothesis, tick.stretch):
+            return []  # the same, in another way
         self._segment.is_alone = self._segment.num_lost >= self._config.most_lost
         is_over = not (tick.stretch.is_open or tick.is_cut or self._text.language)
         best = self._language.hear(new, tick.end - self.segment_start, is_over=is_over)

@@ -17,7 +17,7 @@ from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
 from lookhear.engine.speech.text.agreement import Letters, is_boundary, is_punctuation
 from lookhear.engine.speech.text.echo import is_echo, is_known, is_quote
-from lookhear.engine.speech.text.hypothesis import Hypothesis, ends_in_loop, way_out
+from lookhear.engine.speech.text.hypothesis import Hypothesis, better, parting, way_out
 from lookhear.engine.speech.text.pace import num_sayable, usual_pace
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 
@@ -45,7 +45,7 @@ class SegmentText:
         self._recognizer = recognizer
         self.num_lost, self.is_alone = num_lost, num_lost > 0
         self.barred: tuple[int, int] | None = None
-        self._loop: Result | None = None  # that is to be left
+        self._first: Result | None = None  # of what is heard again
         self.tokens, self.improbable = list(tokens), list(improbable)
         self.spelt = recognizer.decode_bytes(self.tokens)
 
@@ -61,21 +61,27 @@ class SegmentText:
         self.num_lost += 1
         self.is_alone = True
 
-    def leaves_loop(self, result: Result, stretch: Stretch) -> bool:
-        """Whether what a stretch gave is a loop, and the same is heard again to leave it: once,
-        behind what was told, where somebody pauses. Else it is heard again anyway, with more
-        behind it, or may be no speech, and what comes instead of the loop made up, too."""
-        can_be = self._recognizer.heeds_bars and stretch.committed and not stretch.is_open
-        self.barred = way_out(result) if can_be and stretch.barred is None else None
-        self._loop = result if self.barred else None
+    def hears_again(
+        self, result: Result, new: Hypothesis, before: Hypothesis, stretch: Stretch
+    ) -> bool:
+        """Whether a stretch is heard again, in another way, once, where somebody pauses; while he
+        speaks, it is anyway, with more behind it. What it gave is a loop, behind what was told (of
+        what is no speech, whatever comes instead is made up, too), or less probable than what was
+        heard before. new: what it gave, less what a model says about silence."""
+        self.barred = self._first = None
+        if self._recognizer.heeds_bars and not stretch.is_open and stretch.barred is None:
+            if stretch.committed:
+                self.barred = way_out(result)
+            if self.barred is None and new.language == before.language:
+                self.barred = parting(result, before, {token for _, token in new.marks})
+            self._first = result
         return self.barred is not None
 
     def better(self, result: Result, stretch: Stretch) -> Result:
-        """What a stretch gave, unless it was to leave a loop and ends in one again: then the loop,
-        as somebody may well say something over and over."""
-        if stretch.barred is None or self._loop is None or not ends_in_loop(result):
+        """What a stretch gave; if that was heard again, the better one."""
+        if stretch.barred is None or self._first is None:
             return result
-        return self._loop
+        return better(self._first, result)
 
     def num_sayable(self, new: Sequence[int], num_samples: int) -> int:
         """Leading tokens of a text behind it that can be said in so much audio of the segment."""

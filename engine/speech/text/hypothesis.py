@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ DecodeBytes = Callable[[Sequence[int]], bytes]
 # Thresholds of openai/whisper (transcribe.py): both must speak for silence.
 NO_SPEECH_PROB = 0.6
 NO_SPEECH_LOGPROB = -1.0
+# Mean log-probability of the tokens of a text, below that of what was heard a moment before.
+LESS_PROBABLE = 0.25
 
 
 def is_loop(result: Result) -> bool:
@@ -43,10 +45,35 @@ def way_out(result: Result) -> tuple[int, int] | None:
     return place, tokens[place]
 
 
-def ends_in_loop(result: Result) -> bool:
+def _ends_in_loop(result: Result) -> bool:
     """Whether its last tokens, but for a sign behind them, are one phrase at least four times."""
     tokens = result.tokens
     return any(count >= 4 * n > 0 for count, n in map(_repeated, (tokens, tokens[:-1])))
+
+
+def parting(result: Result, before: Hypothesis, marks: Set[int]) -> tuple[int, int] | None:
+    """Where a text, less probable than what was heard before, parts from that: behind how many
+    tokens, and which token came there. marks: tokens that are no text."""
+    if not (result.tokens and before.tokens):
+        return None
+    if _mean(result.logprobs) > _mean(before.logprobs) - LESS_PROBABLE:
+        return None
+    told = [(i, token) for i, token in enumerate(result.tokens) if token not in marks]
+    pairs = zip(told, before.tokens, strict=False)
+    return next(((i, token) for (i, token), other in pairs if token != other), None)
+
+
+def better(first: Result, second: Result) -> Result:
+    """Of two texts of the same audio: what leaves a loop, else the more probable one. What ends in
+    a loop again is not better: somebody may well say something over and over."""
+    if is_loop(first):
+        return first if _ends_in_loop(second) else second
+    is_more = bool(second.logprobs) and _mean(second.logprobs) > _mean(first.logprobs)
+    return second if is_more else first
+
+
+def _mean(logprobs: Sequence[float]) -> float:
+    return sum(logprobs) / len(logprobs)
 
 
 def _repeated(tokens: Sequence[int]) -> tuple[int, int]:

@@ -190,6 +190,29 @@ def test_a_loop_is_left_where_the_model_was_unsure() -> None:
         assert not before.barred and len(before.samples) == len(request.samples)
 
 
+class Startled(Speech):
+    """Hears something else once nobody speaks any more, and hardly believes it."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        end = (start + len(request.samples)) / SAMPLE_RATE
+        if request.barred or end <= self.times[-1][1] + 0.1:
+            return result
+        tokens = result.tokens[::-1]
+        return replace(result, tokens=tokens, logprobs=(-2.0,) * len(tokens))
+
+
+def test_what_is_hardly_believed_at_the_end_is_heard_again() -> None:
+    words = [f" w{i}" for i in range(8)]
+    speech = Startled(words, [(0.4 * i, 0.4 * i + 0.35) for i in range(8)])
+    run = driver(speech)
+    while run.position < speech.duration * SAMPLE_RATE:
+        run.feed(0.1)
+    assert run.finish().text == run.committed == "".join(words).lstrip()
+    [request] = [request for request in run.requests if request.barred]
+    assert request.barred == (0, 7) and len(request.prefix) < 7
+
+
 class Endless(Speech):
     """Says a phrase until there is no room for more, before so many seconds of audio, and behind
     a prompt for ever."""

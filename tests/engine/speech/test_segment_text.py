@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -199,6 +200,9 @@ def stuck(*tokens: int, stop: StopReason = StopReason.REPETITION) -> Result:
     return Result("s/t", tokens, tuple(-0.1 * (i % 5) for i in range(len(tokens))), 0, stop)
 
 
+NOTHING = Hypothesis()
+
+
 @pytest.mark.parametrize(
     ("told", "is_open", "heeds_bars", "leaves"),
     [
@@ -213,28 +217,30 @@ def test_a_loop_is_left_behind_what_was_told_where_somebody_pauses(
 ) -> None:
     segment = SegmentText(cast("Recognizer", Heeding(heeds_bars)), told)
     stretch = heard_for(2.0)._replace(is_open=is_open, committed=told)
-    assert not segment.leaves_loop(stuck(1, 2, 3, stop=StopReason.END), stretch)
-    assert segment.leaves_loop(stuck(3, *[1, 2] * 5), stretch) is leaves
+    assert not segment.hears_again(stuck(1, 2, stop=StopReason.END), NOTHING, NOTHING, stretch)
+    assert segment.hears_again(stuck(3, *[1, 2] * 5), NOTHING, NOTHING, stretch) is leaves
     assert segment.barred == ((4, 2) if leaves else None)
 
 
 @pytest.mark.parametrize(
-    ("tokens", "stop", "is_better"),
-    [
-        ((3, 1, 5, 0, 3), StopReason.END, True),
-        ((3, *[1, 2] * 5), StopReason.REPETITION, False),
-        ((3, *[1, 2] * 5, 4), StopReason.END, False),  # with a sign behind it
-    ],
+    ("is_open", "language", "is_again"),
+    [(False, "en", True), (True, "en", False), (False, "de", False)],
 )
-def test_what_ends_in_a_loop_again_is_no_better_than_the_first(
-    tokens: tuple[int, ...], stop: StopReason, is_better: bool
+def test_what_is_less_probable_than_a_moment_before_is_heard_again(
+    is_open: bool, language: str, is_again: bool
 ) -> None:
-    segment = SegmentText(cast("Recognizer", Heeding(True)), (0,))
-    stretch = heard_for(2.0)._replace(is_open=False, committed=(0,))
-    loop, other = stuck(3, *[1, 2] * 5), stuck(*tokens, stop=stop)
-    assert segment.better(loop, stretch) is loop
-    assert segment.leaves_loop(loop, stretch)
-    again = stretch._replace(barred=segment.barred)
-    found = segment.better(other, again)
-    assert found is (other if is_better else loop)
-    assert not segment.leaves_loop(found, again) and segment.barred is None
+    segment = SegmentText(cast("Recognizer", Heeding(True)))
+    stretch = heard_for(2.0)._replace(is_open=is_open)
+    before = Hypothesis((0, 1, 2), (SURE,) * 3, language="en")
+    result = replace(stuck(0, 3, stop=StopReason.END), logprobs=(UNSURE,) * 2)
+    new = Hypothesis(result.tokens, result.logprobs, language=language)
+    assert segment.hears_again(result, new, before, stretch) is is_again
+    assert segment.barred == ((1, 3) if is_again else None)
+    again = stretch._replace(barred=(1, 3))
+    other = replace(result, tokens=(0, 1, 2), logprobs=(SURE,) * 3)
+    assert segment.better(other, again) is other
+    worse = replace(result, tokens=(0, 5), logprobs=(2 * UNSURE,) * 2)
+    if is_again:
+        assert segment.better(worse, again) is result
+    assert not segment.hears_again(worse, new, before, again), "once"
+    assert segment.barred is None
