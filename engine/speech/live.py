@@ -219,7 +219,7 @@ class LiveTurn(Turn):
             is_late=end - self._tick_end >= self._config.late * self._config.tick,
             at_least=0 if tried else self._num_least(end),
             prompt="" if asks_language or self._segment.is_alone else self._prompt,
-            barred=self._segment.barred,
+            barred=self._segment.barred if self.is_urgent and not asks_language else None,
         )
         self._in_flight = Tick(stretch, end, is_cut=end < self.num_samples)
         return self._recognizer.request(stretch)

@@ -59,7 +59,7 @@ class SegmentText:
     def lose(self) -> None:
         """What came before it did harm to a look, which is repeated without."""
         self.num_lost += 1
-        self.is_alone = True
+        self.is_alone, self.barred = True, None
 
     def hears_again(
         self, result: Result, new: Hypothesis, before: Hypothesis, stretch: Stretch

@@ -213,6 +213,23 @@ def test_what_is_hardly_believed_at_the_end_is_heard_again() -> None:
     assert request.barred == (0, 7) and len(request.prefix) < 7
 
 
+@pytest.mark.parametrize("speaks_on", [False, True])
+def test_who_speaks_on_is_heard_anew(speaks_on: bool) -> None:
+    words = [f" w{i}" for i in range(8)]
+    speech = Startled(words, [(0.4 * i, 0.4 * i + 0.35) for i in range(8)])
+    run = driver(speech)
+    while run.position < speech.times[-1][1] * SAMPLE_RATE:
+        run.feed(0.1)
+    silence = np.zeros(SAMPLE_RATE // 2, np.float32)
+    run.turn.append(silence, run.position)
+    request = run.turn.make_request()
+    run.turn.absorb(speech.hear(request, run.turn.segment_start - run.lead_in))
+    if speaks_on:
+        run.turn.append(np.ones_like(silence), run.position + 2 * len(silence))
+    assert run.turn.wants_request()
+    assert (run.turn.make_request().barred is None) is speaks_on
+
+
 class Endless(Speech):
     """Says a phrase until there is no room for more, before so many seconds of audio, and behind
     a prompt for ever."""

@@ -244,3 +244,11 @@ def test_what_is_less_probable_than_a_moment_before_is_heard_again(
         assert segment.better(worse, again) is result
     assert not segment.hears_again(worse, new, before, again), "once"
     assert segment.barred is None
+
+
+def test_what_is_heard_by_itself_begins_without_a_bar() -> None:
+    segment = SegmentText(cast("Recognizer", Heeding(True)), (0,))
+    stretch = heard_for(2.0)._replace(is_open=False, committed=(0,))
+    assert segment.hears_again(stuck(3, *[1, 2] * 5), NOTHING, NOTHING, stretch)
+    segment.lose()
+    assert segment.is_alone and segment.num_lost == 1 and segment.barred is None
