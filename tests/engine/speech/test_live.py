@@ -213,6 +213,17 @@ def test_what_is_hardly_believed_at_the_end_is_heard_again() -> None:
     assert request.barred == (0, 7) and len(request.prefix) < 7
 
 
+def test_what_was_heard_in_another_way_is_told_when_nobody_goes_on() -> None:
+    words = [f" w{i}" for i in range(8)]
+    speech = Startled(words, [(0.4 * i, 0.4 * i + 0.35) for i in range(8)])
+    run, before = driver(speech), ""
+    while not any(request.barred for request in run.requests):
+        before = run.committed
+        run.feed(0.1)
+    assert run.committed == before != "".join(words).lstrip()
+    assert run.finish().text == run.committed == "".join(words).lstrip()
+
+
 @pytest.mark.parametrize("speaks_on", [False, True])
 def test_who_speaks_on_is_heard_anew(speaks_on: bool) -> None:
     words = [f" w{i}" for i in range(8)]
