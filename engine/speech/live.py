@@ -258,8 +258,8 @@ class LiveTurn(Turn):
             return [*self._close(), *self.settle()]
         is_long = self.num_samples - self.segment_start > self._config.cap
         # What agrees with the look before because it was made to says nothing.
-        is_lost = (tick.stretch.is_open and new.is_endless) or tick.stretch.barred is not None
-        num_final = 0 if is_long or is_lost else self._num_final(new, tick)
+        is_held = (tick.stretch.is_open and new.is_endless) or tick.stretch.barred is not None
+        num_final = 0 if is_long or is_held else self._num_final(new, tick)
         self._looks.add(tick.end, new, tick.end - self._config.oldest_look)
         self._due = num_final
         if not self._wants_language():  # that comes first, and then they are said

@@ -161,6 +161,21 @@ def test_a_looping_model_is_cut_short() -> None:
     assert [e.text for e in events if isinstance(e, TextCommitted)] == ["ha"]
 
 
+EIGHT = [f" w{i}" for i in range(8)]
+
+
+def eight_words(of: type[Speech]) -> Driver:
+    """Without a pause."""
+    return driver(of(EIGHT, [(0.4 * i, 0.4 * i + 0.35) for i in range(8)]))
+
+
+def is_told_whole(run: Driver) -> bool:
+    """Heard to its end, in pieces."""
+    while run.position < run.speech.duration * SAMPLE_RATE:
+        run.feed(0.1)
+    return run.finish().text == run.committed == "".join(EIGHT).lstrip()
+
+
 class Stuck(Speech):
     """Says its sixth word over and over, until it may not."""
 
@@ -176,12 +191,8 @@ class Stuck(Speech):
 
 
 def test_a_loop_is_left_where_the_model_was_unsure() -> None:
-    words = [f" w{i}" for i in range(8)]
-    speech = Stuck(words, [(0.4 * i, 0.4 * i + 0.35) for i in range(8)])
-    run = driver(speech)
-    while run.position < speech.duration * SAMPLE_RATE:
-        run.feed(0.1)
-    assert run.finish().text == run.committed == "".join(words).lstrip()
+    run = eight_words(Stuck)
+    assert is_told_whole(run)
     barred = [i for i, request in enumerate(run.requests) if request.barred]
     assert barred
     for i in barred:
@@ -203,38 +214,30 @@ class Startled(Speech):
 
 
 def test_what_is_hardly_believed_at_the_end_is_heard_again() -> None:
-    words = [f" w{i}" for i in range(8)]
-    speech = Startled(words, [(0.4 * i, 0.4 * i + 0.35) for i in range(8)])
-    run = driver(speech)
-    while run.position < speech.duration * SAMPLE_RATE:
-        run.feed(0.1)
-    assert run.finish().text == run.committed == "".join(words).lstrip()
+    run = eight_words(Startled)
+    assert is_told_whole(run)
     [request] = [request for request in run.requests if request.barred]
     assert request.barred == (0, 7) and len(request.prefix) < 7
 
 
 def test_what_was_heard_in_another_way_is_told_when_nobody_goes_on() -> None:
-    words = [f" w{i}" for i in range(8)]
-    speech = Startled(words, [(0.4 * i, 0.4 * i + 0.35) for i in range(8)])
-    run, before = driver(speech), ""
+    run, before = eight_words(Startled), ""
     while not any(request.barred for request in run.requests):
         before = run.committed
         run.feed(0.1)
-    assert run.committed == before != "".join(words).lstrip()
-    assert run.finish().text == run.committed == "".join(words).lstrip()
+    assert run.committed == before != "".join(EIGHT).lstrip()
+    assert run.finish().text == run.committed == "".join(EIGHT).lstrip()
 
 
 @pytest.mark.parametrize("speaks_on", [False, True])
 def test_who_speaks_on_is_heard_anew(speaks_on: bool) -> None:
-    words = [f" w{i}" for i in range(8)]
-    speech = Startled(words, [(0.4 * i, 0.4 * i + 0.35) for i in range(8)])
-    run = driver(speech)
-    while run.position < speech.times[-1][1] * SAMPLE_RATE:
+    run = eight_words(Startled)
+    while run.position < run.speech.times[-1][1] * SAMPLE_RATE:
         run.feed(0.1)
     silence = np.zeros(SAMPLE_RATE // 2, np.float32)
     run.turn.append(silence, run.position)
     request = run.turn.make_request()
-    run.turn.absorb(speech.hear(request, run.turn.segment_start - run.lead_in))
+    run.turn.absorb(run.speech.hear(request, run.turn.segment_start - run.lead_in))
     if speaks_on:
         run.turn.append(np.ones_like(silence), run.position + 2 * len(silence))
     assert run.turn.wants_request()
