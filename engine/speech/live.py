@@ -241,7 +241,7 @@ class LiveTurn(Turn):
         if tick.stretch.asks_language:
             return [*self._check_language(new, tick), *self.settle(), *self._provisional()]
         if self._is_lost(new, tick.stretch, is_loop(result)):
-            self._segment.lose()
+            self._segment.lose(new, tick.stretch)
             return []  # the same is heard by itself
         if self._segment.hears_again(result, new, self._hypothesis, tick.stretch):
             return []  # the same, in another way

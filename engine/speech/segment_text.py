@@ -9,6 +9,7 @@ since who reads half of what he hears leaves out as much of what follows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from lookhear.engine.core.request import Result
 from lookhear.engine.messages import SAMPLE_RATE
@@ -16,7 +17,7 @@ from lookhear.engine.speech.earlier import Earlier
 from lookhear.engine.speech.live_config import LiveConfig
 from lookhear.engine.speech.recognizer import Recognizer, Stretch
 from lookhear.engine.speech.text.agreement import Letters, is_boundary, is_punctuation
-from lookhear.engine.speech.text.echo import is_echo, is_known, is_quote
+from lookhear.engine.speech.text.echo import is_echo, is_known, is_multiple, is_quote
 from lookhear.engine.speech.text.hypothesis import Hypothesis, better, parting, way_out
 from lookhear.engine.speech.text.pace import num_sayable, usual_pace
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
@@ -46,6 +47,7 @@ class SegmentText:
         self.num_lost, self.is_alone = num_lost, num_lost > 0
         self.barred: tuple[int, int] | None = None
         self._first: Result | None = None  # of what is heard again
+        self._is_nothing = False  # a brief sound, where it is heard behind earlier speech
         self.tokens, self.improbable = list(tokens), list(improbable)
         self.spelt = recognizer.decode_bytes(self.tokens)
 
@@ -56,10 +58,13 @@ class SegmentText:
         self.tokens.extend(said.tokens)
         self.spelt += self._recognizer.decode_bytes(said.tokens)
 
-    def lose(self) -> None:
-        """What came before it did harm to a look, which is repeated without."""
+    def lose(self, new: Hypothesis, stretch: Stretch) -> None:
+        """What came before it did harm to a look at a stretch, which is repeated without. new: what
+        was heard."""
         self.num_lost += 1
         self.is_alone, self.barred = True, None
+        is_brief = bool(stretch.said) and stretch.num_voiced < BRIEF
+        self._is_nothing = is_brief and not (new.tokens or self.tokens)
 
     def hears_again(
         self, result: Result, new: Hypothesis, before: Hypothesis, stretch: Stretch
@@ -78,10 +83,12 @@ class SegmentText:
         return self.barred is not None
 
     def better(self, result: Result, stretch: Stretch) -> Result:
-        """What a stretch gave; if that was heard again, the better one."""
-        if stretch.barred is None or self._first is None:
-            return result
-        return better(self._first, result)
+        """What a stretch gave; if that was heard again, the better one. In a brief sound that was
+        nothing behind earlier speech, and is hardly believed by itself, nobody spoke."""
+        if stretch.barred is not None and self._first is not None:
+            result = better(self._first, result)
+        is_checked = self._is_nothing and not (stretch.is_open or stretch.said)
+        return replace(result, no_speech_prob=1.0) if is_checked else result
 
     def num_sayable(self, new: Sequence[int], num_samples: int) -> int:
         """Leading tokens of a text behind it that can be said in so much audio of the segment."""
@@ -117,8 +124,8 @@ class SegmentText:
         if not (stretch.said or stretch.prompt):
             return False
         least = config.stray if self.tokens else config.warm_up
-        if stretch.prompt and not (stretch.is_open or self.tokens):
-            least = 0  # a word behind a prompt in another language is none at times
+        if not (stretch.is_open or self.tokens):
+            least = 0  # a word behind itself, or a prompt in another language, is none at times
         is_over = not new.tokens and num_unheard > least
         if is_over or repeats or self._is_copied(new, stretch):
             return True
@@ -135,10 +142,12 @@ class SegmentText:
     def _is_copied(self, new: Hypothesis, stretch: Stretch) -> bool:
         """Whether it is copied from what stood in front, or made up in its manner, for what was not
         understood: from the prompt for much speech, or, when all was said and it is in doubt, from
-        the prompt, or for a brief sound from earlier speech."""
+        the prompt, or for a brief sound from earlier speech, of which a word may say it twice."""
         is_brief = bool(stretch.said) and stretch.num_voiced < BRIEF
         if not (stretch.is_open or self.tokens) and (stretch.prompt or is_brief):
-            return sum(new.logprobs) < DOUBTED * len(new.logprobs)
+            is_doubted = sum(new.logprobs) < DOUBTED * len(new.logprobs)
+            spell = self._recognizer.token_bytes
+            return is_doubted or (is_brief and is_multiple(stretch.said, new.tokens, spell))
         if not self._is_quote(new.tokens, stretch):
             return False
         letters = Letters.of([*self.tokens, *new.tokens], self._recognizer.token_bytes).text

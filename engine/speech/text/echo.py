@@ -34,6 +34,13 @@ def is_echo(before: Sequence[int], text: Sequence[int], token_bytes: TokenBytes)
     return False
 
 
+def is_multiple(before: Sequence[int], text: Sequence[int], token_bytes: TokenBytes) -> bool:
+    """Whether a text is what was said before it, all of that, twice or more."""
+    said, heard = (Letters.of(tokens, token_bytes).text for tokens in (before, text))
+    count = len(heard) // max(1, len(said))
+    return count > 1 and heard == said * count
+
+
 def is_known(before: Sequence[int], text: Sequence[int], token_bytes: TokenBytes) -> bool:
     """Whether a text goes on, or has, a sentence that begins as one before it, letter for letter
     so far. Who has heard that one writes all of it as soon as it begins once more."""

@@ -149,7 +149,7 @@ def test_a_brief_sound_in_doubt_is_heard_without_what_was_said_before(
         ([], True, "A lock.", 0.6, False),  # it may be a syllable
         ([], True, "A lock.", 0.8, True),
         ([], False, "A lock.", 0.3, True),  # behind a prompt a whole word may be none
-        ([], False, "", 0.3, False),
+        ([], False, "", 0.3, False),  # nothing is in front
         ([0, 3], False, "A lock.", 0.3, False),
         ([0, 3], True, "A lock.", 1.6, True),
     ],
@@ -250,5 +250,71 @@ def test_what_is_heard_by_itself_begins_without_a_bar() -> None:
     segment = SegmentText(cast("Recognizer", Heeding(True)), (0,))
     stretch = heard_for(2.0)._replace(is_open=False, committed=(0,))
     assert segment.hears_again(stuck(3, *[1, 2] * 5), NOTHING, NOTHING, stretch)
-    segment.lose()
+    segment.lose(NOTHING, stretch)
     assert segment.is_alone and segment.num_lost == 1 and segment.barred is None
+
+
+@pytest.mark.parametrize(
+    ("said", "is_open", "lost"),
+    [
+        ([], False, True),  # a word that was said before may be none behind itself
+        ([], True, False),  # a syllable
+        ([0, 3], False, False),  # what is left is a breath
+    ],
+)
+def test_a_word_that_is_nothing_behind_earlier_speech_is_heard_by_itself(
+    said: list[int], is_open: bool, lost: bool
+) -> None:
+    segment, spoken = SegmentText(RECOGNIZER, said), round(0.3 * SAMPLE_RATE)
+    stretch = behind_speech(0.3)._replace(is_open=is_open)
+    assert segment.is_lost(NOTHING, stretch, spoken, LiveConfig(), repeats=False) is lost
+    alone = stretch._replace(before=Earlier())
+    assert not segment.is_lost(NOTHING, alone, spoken, LiveConfig(), repeats=False)
+
+
+@pytest.mark.parametrize(
+    ("heard", "seconds", "how_sure", "told"),
+    [
+        (NOTHING, 0.3, -0.9, True),
+        (NOTHING, 0.3, -1.1, False),  # a cry, or a blow: where the text is in doubt, too
+        (NOTHING, 1.1, -1.1, True),  # so much is no blow
+        (Hypothesis((5,), (UNSURE,)), 0.3, -1.1, True),  # some word it is
+    ],
+)
+def test_a_brief_sound_that_is_hardly_believed_by_itself_either_is_no_word(
+    heard: Hypothesis, seconds: float, how_sure: float, told: bool
+) -> None:
+    segment, stretch = SegmentText(RECOGNIZER), behind_speech(seconds)
+    segment.lose(heard, stretch)
+    alone = stretch._replace(before=Earlier())
+    result = Result("s/t", (0,), (how_sure,), 0, StopReason.END, no_speech_prob=0.4)
+    found = Hypothesis.of(segment.better(result, alone), 0, 0)
+    assert bool(found.tokens) is told
+    behind = Hypothesis.of(segment.better(result, stretch), 0, 0)
+    assert behind.tokens, "of a look behind speech nothing more is known"
+
+
+@pytest.mark.parametrize(
+    ("new", "seconds", "lost"),
+    [
+        ((6, 7, 6, 7), 0.9, True),  # one word is heard as two, behind itself
+        ((6, 7), 0.9, False),
+        ((6, 7, 6, 7), 1.1, False),  # there was time for both
+    ],
+)
+def test_what_was_said_before_is_not_said_twice_in_a_moment(
+    new: tuple[int, ...], seconds: float, lost: bool
+) -> None:
+    segment, heard = SegmentText(RECOGNIZER), Hypothesis(new, (SURE,) * len(new))
+    spoken = round(seconds * SAMPLE_RATE)
+    for is_open in (False, True):
+        stretch = behind_speech(seconds)._replace(is_open=is_open)
+        found = segment.is_lost(heard, stretch, spoken, LiveConfig(), repeats=False)
+        assert found is (lost and not is_open)
+
+
+def behind_speech(seconds: float) -> Stretch:
+    """All of it speech, and nobody speaks on."""
+    audio = np.zeros(2 * SAMPLE_RATE, np.float32)
+    before = Earlier(None, (EarlierSegment(audio, 0, len(audio), (6, 7), "en", "transcribe"),))
+    return heard_for(seconds)._replace(is_open=False, before=before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lookhear.engine.speech.text.echo import is_echo, is_known, is_quote
+from lookhear.engine.speech.text.echo import is_echo, is_known, is_multiple, is_quote
 
 PIECES = [b" The", b" conference", b" is", b" now", b" unlocked", b".", b" No", b"?"]
 SENTENCE = [0, 1, 2, 3, 4]
@@ -32,6 +32,22 @@ def test_the_last_sentence_whole_and_more(
     before: list[int], text: list[int], expected: bool
 ) -> None:
     assert is_echo(before, text, PIECES.__getitem__) is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "expected"),
+    [
+        ([6, 5], [6, 5, 6, 5], True),
+        ([6], [6, 7, 6, 5, 6], True),
+        ([6, 5], [6, 5], False),  # once more, as it was said
+        ([6, 5], [6, 5, 6, 5, 0], False),
+        ([6, 5, 6, 5], [6, 5, 6, 5, 6, 5], False),
+        ([5], [6, 5, 6, 5], False),
+        ([6, 5], [], False),
+    ],
+)
+def test_all_of_it_twice_or_more(before: list[int], text: list[int], expected: bool) -> None:
+    assert is_multiple(before, text, PIECES.__getitem__) is expected
 
 
 @pytest.mark.parametrize(
