@@ -24,6 +24,7 @@ from lookhear.terminal.progress import Report
 from lookhear.transport.address import Server
 
 _POLL_SECONDS = 0.1
+_WAIT_SECONDS = 1.0
 # What ends a program that does not handle it: nobody would end the child.
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 _OUR_PORTS = range(20_000, 32_000)  # below those that systems choose from
@@ -165,7 +166,10 @@ class ChildServer(ABC):
     def wait(self) -> int:
         """Wait until the child ends by itself; its exit status."""
         assert self._child is not None, "not started"
-        return self._child.wait()
+        # In slices: a signal that comes just before the system begins to wait ends no wait.
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._child.wait(_WAIT_SECONDS)
 
     @property
     def log(self) -> str:

@@ -21,8 +21,19 @@ class Waiting(ChildServer):
         return True
 
 with Waiting("it", [sys.executable, "-c", WAITING], start_seconds=9) as it:
+    prepare()
     print(it.pid, flush=True)
     it.wait()
+"""
+AS_USUAL = "def prepare(): pass\n"
+# The system gives a signal to any thread that takes it: then it ends no call of the main one, as
+# when it comes just before that begins.
+ELSEWHERE = """
+import signal, threading
+
+def prepare():
+    threading.Thread(target=signal.sigwait, args=([signal.SIGUSR1],), daemon=True).start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])
 """
 LIMIT = 30.0  # seconds for what takes a tenth of one
 
@@ -42,12 +53,19 @@ def as_usual() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "status"),
-    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, -signal.SIGINT)],
+    ("number", "status", "prepared"),
+    [
+        (signal.SIGTERM, 143, AS_USUAL),
+        (signal.SIGHUP, 129, AS_USUAL),
+        (signal.SIGINT, -signal.SIGINT, AS_USUAL),
+        (signal.SIGTERM, 143, ELSEWHERE),
+        (signal.SIGHUP, 129, ELSEWHERE),
+    ],
+    ids=["TERM", "HUP", "INT", "TERM elsewhere", "HUP elsewhere"],
 )
-def test_nothing_is_left(number: signal.Signals, status: int) -> None:
+def test_nothing_is_left(number: signal.Signals, status: int, prepared: str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", prepared + PROGRAM],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         preexec_fn=as_usual,
