@@ -63,8 +63,7 @@ class SegmentText:
         was heard."""
         self.num_lost += 1
         self.is_alone, self.barred = True, None
-        is_brief = bool(stretch.said) and stretch.num_voiced < BRIEF
-        self._is_nothing = is_brief and not (new.tokens or self.tokens)
+        self._is_nothing = _is_brief(stretch) and not (new.tokens or self.tokens)
 
     def hears_again(
         self, result: Result, new: Hypothesis, before: Hypothesis, stretch: Stretch
@@ -143,11 +142,11 @@ class SegmentText:
         """Whether it is copied from what stood in front, or made up in its manner, for what was not
         understood: from the prompt for much speech, or, when all was said and it is in doubt, from
         the prompt, or for a brief sound from earlier speech, of which a word may say it twice."""
-        is_brief = bool(stretch.said) and stretch.num_voiced < BRIEF
-        if not (stretch.is_open or self.tokens) and (stretch.prompt or is_brief):
+        if not (stretch.is_open or self.tokens) and (stretch.prompt or _is_brief(stretch)):
             is_doubted = sum(new.logprobs) < DOUBTED * len(new.logprobs)
             spell = self._recognizer.token_bytes
-            return is_doubted or (is_brief and is_multiple(stretch.said, new.tokens, spell))
+            is_doubled = _is_brief(stretch) and is_multiple(stretch.said, new.tokens, spell)
+            return is_doubted or is_doubled
         if not self._is_quote(new.tokens, stretch):
             return False
         letters = Letters.of([*self.tokens, *new.tokens], self._recognizer.token_bytes).text
@@ -179,3 +178,8 @@ class SegmentText:
             first = end
         num_sure, num_all = (len(Letters.of(some, spell).text) for some in (kept, tokens))
         return kept if has_words and num_sure >= MOSTLY * num_all else []
+
+
+def _is_brief(stretch: Stretch) -> bool:
+    """Whether it is a word or two, or a sound that was taken for some, behind earlier speech."""
+    return bool(stretch.said) and stretch.num_voiced < BRIEF
