@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,10 +101,13 @@ class CondensedAudio:
             total += min(last, end) - max(first, start)
         return total
 
-    def stretches(self, start: int, end: int) -> int:
-        """How many stretches of speech have a sample in [start, end)."""
+    def stretches(self, start: int, end: int, least: int) -> int:
+        """How many stretches of speech have a sample in [start, end). least: samples of the pauses
+        between them; around a shorter one there is one stretch."""
         behind = self.speech[bisect_right(self._ends, start) :]
-        return sum(start < end and first < end for first, _ in behind)
+        there = [span for span in behind if start < end and span[0] < end]
+        pauses = sum(b - a >= least for (_, a), (b, _) in pairwise(there))
+        return pauses + bool(there)
 
     def spoken_until(self, start: int, end: int, share: float) -> tuple[int, int]:
         """Where a share of the speech in [start, end) has been said: (end of what was before, start
@@ -129,10 +133,20 @@ class CondensedAudio:
     def next_pause(self, low: int, least: int) -> int | None:
         """The middle of the first pause that begins at or after low and is that long; None if there
         is none."""
+        pause = self._next_pause(low, least)
+        return pause and sum(pause) // 2
+
+    def next_begin(self, low: int, least: int) -> int | None:
+        """Where to hear on behind the same pause: so much in front of what is said next as is kept
+        of any pause, half of it at most."""
+        pause = self._next_pause(low, least)
+        return pause and max(sum(pause) // 2, pause[1] - PADDING)
+
+    def _next_pause(self, low: int, least: int) -> Span | None:
         for index in range(bisect_left(self._ends, low), len(self._ends) - 1):
             begins, ends = self._ends[index], self.speech[index + 1][0]
             if ends - begins >= least:
-                return (begins + ends) // 2
+                return begins, ends
         return None
 
     def pause_near(self, at: int, low: int, high: int) -> int | None:

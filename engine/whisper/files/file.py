@@ -25,16 +25,18 @@ from lookhear.engine.speech.recognizer import loop_room
 from lookhear.engine.speech.text.agreement import audible
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.words import group_words
+from lookhear.engine.whisper.files.apart import is_miscounted
 from lookhear.engine.whisper.files.attempts import Attempt, Attempts, has_loop
 from lookhear.engine.whisper.files.language import FileLanguage, WindowLanguage
 from lookhear.engine.whisper.files.pieces import (
+    SENTENCE_PAUSE,
     Cut,
     Piece,
     is_rough,
     split_segments,
     spoken_span,
 )
-from lookhear.engine.whisper.files.timed import LEFT_OUT, Timed
+from lookhear.engine.whisper.files.timed import LEFT_OUT, Timed, until_pause
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
@@ -47,9 +49,8 @@ UNHEARD = SAMPLE_RATE
 BEGUN = SAMPLE_RATE * 3 // 10
 # Seconds of a segment: in a longer one Whisper did not listen for times, and may leave out more.
 LONG_SEGMENT = 12.0
-SENTENCE_PAUSE = SAMPLE_RATE // 2
-# Of a window of which no text is any good, at least so much is not heard again.
-LEAST_GIVEN_UP = SAMPLE_RATE * 2
+# Speech of a short answer, in the mean of those in a window.
+SHORT_ANSWER = SAMPLE_RATE * 2
 # Of a window in which several languages seem to be spoken: a shorter one is mostly a sentence that
 # sounds like several. And the shortest part of a longer one.
 SHORTEST_MIXED = SAMPLE_RATE * 6
@@ -83,7 +84,8 @@ class WhisperFile(FileTranscription):
         self._quick = quick
         self._is_doubted = False  # what a quick window said of what is to be heard next
         self._has_gone_back = False  # to what the window before left out
-        self._asks_times = False  # of the words of the next window, since the model's are in doubt
+        self._apart = self._start  # until there one stretch of speech after another is heard
+        self._apart_language: int | None = None  # in which
         self._slides = cap is None
         self._given = prompter.language_token(message.settings.language)
         self._languages = FileLanguage(message.settings.languages, self._before)
@@ -117,6 +119,9 @@ class WhisperFile(FileTranscription):
             # A short window costs what it is long, so it may hold a sentence.
             pause = self._audio.next_pause(begin, SENTENCE_PAUSE)
             return min(super()._plan_end(begin), pause or begin + self._cap)
+        if begin < self._apart:
+            following = self._audio.next_begin(begin + 1, SENTENCE_PAUSE)
+            return min(following or self._apart, self._apart)
         end = min(begin + self._room, self._end)
         if end == self._end:
             return end
@@ -137,7 +142,7 @@ class WhisperFile(FileTranscription):
             samples=samples,
             window_samples=self._rule(len(samples)).window(len(samples)),
             head=head,
-            language=self._trial.asked if self._given is None else self._given,
+            language=self._asked(),
             language_prior=prompter.language_tokens(prior),
             language_guess=prompter.language_token(self._languages.known),
             detect_language=prompter.detects_language,
@@ -146,7 +151,7 @@ class WhisperFile(FileTranscription):
             timestamps=True,
             temperature=self._attempts.temperature,
             seed=self._attempts.count,
-            align=settings.words or self._asks_times,
+            align=settings.words,
             align_if=self._wants_times,
             expected=self._expected,
             doubts=None if self._attempts.temperature else self._doubts,
@@ -230,20 +235,18 @@ class WhisperFile(FileTranscription):
         if self._rule(num_samples) is self._quick and not attempt.is_sure:
             self._trial, self._is_doubted = WindowLanguage(), True
             return 0  # once more, in a full window
+        if self._is_miscounted(attempt, num_samples):
+            self._apart, self._apart_language = self._position + num_samples, attempt.language
+            self._trial, self._attempts = WindowLanguage(), Attempts(self._message.temperature)
+            self._is_doubted, self._closed = False, []
+            return 0  # once more, one stretch after another
         chosen = self._attempts.take(attempt)
         if chosen is None:
             return 0  # once more, less greedily
         cut = self._cut(chosen.heard, num_samples)
         gives_up = self._attempts.gives_up(chosen)
         if gives_up and self._slides:
-            cut = self._until_pause(cut, chosen.heard)
-        elif self._is_doubtful(cut, chosen):
-            if not chosen.heard.spans and not self._asks_times:
-                self._trial, self._asks_times = WindowLanguage(), True
-                return 0  # once more, with the times of its words
-            timed = self._timed(cut, chosen.heard)
-            if timed is not None and timed.runs_ahead():
-                cut = self._cut(chosen.heard, num_samples, by_words=True)
+            cut = until_pause(cut, chosen.heard, self._position, self._audio)
         back: Cut | None = None
         timed = self._timed(cut, chosen.heard) if self._slides else None
         if timed is not None and not gives_up:
@@ -256,14 +259,39 @@ class WhisperFile(FileTranscription):
             cut = cut._replace(pieces=cut.pieces[: timed.num_said(num_samples)])
         self._has_gone_back = back is not None
         cut = back or cut
-        self._trial, self._is_doubted, self._asks_times = WindowLanguage(), False, False
+        self._trial, self._is_doubted = WindowLanguage(), False
         done = self._keep(chosen, cut, num_samples)
         self._room = min(self._cap, 2 * self._room)
-        if self._room < self._cap or back or gives_up:
+        if self._room < self._cap or back or gives_up or self._position < self._apart:
             # What follows may be in another language, or what was left out as it was said before,
             # or the end of a loop.
             self._closed = []
         return done
+
+    def _asked(self) -> int | None:
+        """The language that is told for the next request."""
+        if self._given is None and self._position < self._apart:
+            return self._apart_language
+        return self._trial.asked if self._given is None else self._given
+
+    def _is_miscounted(self, attempt: Attempt, num_samples: int) -> bool:
+        """Whether a text of a window is not one of as many short answers as there are."""
+        begin, end = self._position, self._position + num_samples
+        if begin < self._apart or not self._slides:
+            return False
+        cut = self._cut(attempt.heard, num_samples)
+        is_begun = self._message.speech is None or self._audio.spoken(begin - 1, begin + 1) > 0
+        if is_begun or not cut.is_whole:
+            return False  # nobody knows, or it begins or ends in the midst of an answer
+        if cut.moved is not None:
+            end = begin + round(cut.moved * SAMPLE_RATE)
+        stretches = self._audio.stretches(begin, end, SENTENCE_PAUSE)
+        if self._audio.spoken(begin, end) > stretches * SHORT_ANSWER:
+            return False
+        code, decode = self._prompter.language_code(attempt.language), self._prompter.decode_bytes
+        tokens = (attempt.heard.tokens[piece.first : piece.last] for piece in cut.pieces)
+        words = [audible(word) for said in tokens for word, _, _ in group_words(said, decode, code)]
+        return is_miscounted([word for word in words if word], len(cut.pieces), stretches)
 
     def _takes_part(self, num_samples: int) -> bool:
         """Whether the next piece is about half of this one, which ends in a pause."""
@@ -284,29 +312,24 @@ class WhisperFile(FileTranscription):
         begin = self._position
         return self._audio.spoken(begin, begin + num_samples) / SAMPLE_RATE
 
-    def _cut(self, heard: Hypothesis, num_samples: int, *, by_words: bool = False) -> Cut:
-        """by_words: the times are those of its words, which it has."""
+    def _cut(self, heard: Hypothesis, num_samples: int) -> Cut:
         prompter, begin = self._prompter, self._position
         end = begin + num_samples
         # Nobody speaks on where the window ends: its last segment is complete.
         is_whole = not self._slides or end == self._end or self._audio.spoken(end - 1, end + 1) == 0
         pieces, moved = split_segments(heard.tokens, prompter.timestamp_seconds, keep_open=is_whole)
-        offset, longest = begin / SAMPLE_RATE, num_samples / SAMPLE_RATE
+        longest = num_samples / SAMPLE_RATE
         kept = list[Piece]()
         for first, last, start_s, end_s in pieces:
             text = prompter.decode_bytes(heard.tokens[first:last]).decode("utf-8", "replace")
             if not text.strip():
                 continue
-            if by_words:
-                start_s, end_s = (time - offset for time in spoken_span(heard, first, last))
             start_s = min(start_s, longest)
             kept.append(Piece(first, last, text, start_s, max(start_s, min(end_s, longest))))
         if not self._slides:
             return Cut(kept, None, is_whole)
         if kept and self._message.speech is not None:
             last_end = kept[-1].end
-            if by_words:
-                moved = None if moved is None else max(moved, last_end)
             rest = begin + round(last_end * SAMPLE_RATE)
             going_on = end if moved is None else begin + round(moved * SAMPLE_RATE)
             if self._audio.spoken(rest, end) >= UNHEARD:
@@ -314,30 +337,6 @@ class WhisperFile(FileTranscription):
             elif is_whole and self._audio.spoken(min(going_on, end), end) < BEGUN:
                 moved = None
         return Cut(kept, moved, is_whole)
-
-    def _until_pause(self, cut: Cut, heard: Hypothesis) -> Cut:
-        """The window up to the pause behind the last word: it was given up there, and what follows
-        was not heard yet. All of it if nobody knows when that was."""
-        begin = self._position
-        if cut.pieces and not heard.spans:
-            return cut
-        last = round(heard.spans[-1][1] * SAMPLE_RATE) if heard.spans else begin
-        pause = self._audio.next_pause(max(last, begin + LEAST_GIVEN_UP), SENTENCE_PAUSE)
-        if pause is None:
-            return cut
-        moved = (pause - begin) / SAMPLE_RATE
-        kept = [piece._replace(end=min(piece.end, moved)) for piece in cut.pieces]
-        return Cut([piece for piece in kept if piece.start < moved], moved, cut.is_whole)
-
-    def _is_doubtful(self, cut: Cut, chosen: Attempt) -> bool:
-        """Whether a window is to be heard on from a place before which more segments are said than
-        stretches of speech are there. The model's times run ahead of short words with pauses
-        between them; the last of the words would be said twice."""
-        if cut.moved is None or not cut.is_whole or chosen.temperature:
-            return False
-        begin = self._position
-        before = self._audio.stretches(begin, begin + round(cut.moved * SAMPLE_RATE))
-        return self._message.speech is not None and len(cut.pieces) > before
 
     def _timed(self, cut: Cut, heard: Hypothesis) -> Timed | None:
         """With the times of its tokens; None where they, or when somebody speaks, are not known."""

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.sentences import ends_text
 
 SecondsOf = Callable[[int], float | None]  # seconds of a timestamp token, None for any other
 
+SENTENCE_PAUSE = SAMPLE_RATE // 2
 # Seconds that the last token of a window lasts at most.
 LONGEST_TOKEN = 1.0
 

@@ -15,7 +15,7 @@ from lookhear.engine.speech.condensed import CondensedAudio
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.words import group_words
 from lookhear.engine.whisper.files.attempts import MOST_CHARACTERS
-from lookhear.engine.whisper.files.pieces import Cut, Piece, sentence_begin
+from lookhear.engine.whisper.files.pieces import SENTENCE_PAUSE, Cut, Piece, sentence_begin
 
 # Speech from one token to the next, and to the one behind that, which none has: something was left
 # out of the text. Seen where nothing was: 1.4 s, 2.3 s.
@@ -23,8 +23,22 @@ LEFT_OUT = SAMPLE_RATE * 2
 LEFT_OUT_OF_TWO = SAMPLE_RATE * 5 // 2
 # It may begin so much behind the begin of that token, which is said before it then.
 BEFORE = SAMPLE_RATE
-# Seconds that a time may be off which is told to the second.
-AHEAD = 1.0
+# Of a window of which no text is any good, at least so much is not heard again.
+LEAST_GIVEN_UP = SAMPLE_RATE * 2
+
+
+def until_pause(cut: Cut, heard: Hypothesis, begin: int, audio: CondensedAudio) -> Cut:
+    """A window up to the pause behind the last word: it was given up there, and what follows was
+    not heard yet. All of it if nobody knows when that was. begin: of the window, in samples."""
+    if cut.pieces and not heard.spans:
+        return cut
+    last = round(heard.spans[-1][1] * SAMPLE_RATE) if heard.spans else begin
+    pause = audio.next_pause(max(last, begin + LEAST_GIVEN_UP), SENTENCE_PAUSE)
+    if pause is None:
+        return cut
+    moved = (pause - begin) / SAMPLE_RATE
+    kept = [piece._replace(end=min(piece.end, moved)) for piece in cut.pieces]
+    return Cut([piece for piece in kept if piece.start < moved], moved, cut.is_whole)
 
 
 class Timed:
@@ -42,11 +56,6 @@ class Timed:
         assert heard.spans
         self._heard, self._cut, self._begin = heard, cut, begin
         self._audio, self._decode = audio, decode
-
-    def runs_ahead(self) -> bool:
-        """Whether the last token is spoken well behind where its segment is said to end."""
-        last = self._cut.pieces[-1]
-        return self._begun(last.last - 1) - last.end >= AHEAD
 
     def num_said(self, num_samples: int) -> int:
         """Leading segments that were said. Those behind them are more than anybody says in what is

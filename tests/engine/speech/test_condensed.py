@@ -66,10 +66,16 @@ def test_spoken_counts_samples_of_speech(
     a, b = sorted(data.draw(st.tuples(*[st.integers(0, len(audio.samples))] * 2)))
     assert audio.spoken(a, b) == is_speech[a:b].sum()
     begun = sum(is_speech[max(first, a) : min(last, b)].any() for first, last in audio.speech)
-    assert audio.stretches(a, b) == begun
+    assert audio.stretches(a, b, 0) == begun
+    least = data.draw(st.integers(1, LENGTH))
+    spoken = np.flatnonzero(is_speech[a:b])
+    assert audio.stretches(a, b, least) == (np.diff(spoken) > least).sum() + bool(len(spoken))
     following = audio.next_pause(a, 1)
     if following is not None:
         assert following >= a and not is_speech[following : following + 1].any()
+        begin = audio.next_begin(a, 1)
+        assert begin is not None and following <= begin
+        assert not is_speech[following:begin].any() and is_speech[begin:][: PADDING + 1].any()
     pause = audio.last_pause(a, b)
     if pause is not None:
         assert a <= pause <= b and not is_speech[pause : pause + 1].any()
