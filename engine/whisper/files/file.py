@@ -36,7 +36,7 @@ from lookhear.engine.whisper.files.pieces import (
     split_segments,
     spoken_span,
 )
-from lookhear.engine.whisper.files.timed import LEFT_OUT, Timed, until_pause
+from lookhear.engine.whisper.files.timed import LEFT_OUT, Timed, is_last_said, until_pause
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
@@ -335,6 +335,8 @@ class WhisperFile(FileTranscription):
             if self._audio.spoken(rest, end) >= UNHEARD:
                 moved = last_end
             elif is_whole and self._audio.spoken(min(going_on, end), end) < BEGUN:
+                moved = None
+            if is_whole and is_last_said(heard, kept[-1], end, self._audio, prompter.decode_bytes):
                 moved = None
         return Cut(kept, moved, is_whole)
 

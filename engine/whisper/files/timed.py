@@ -12,10 +12,17 @@ from itertools import pairwise
 
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.condensed import CondensedAudio
+from lookhear.engine.speech.text.agreement import audible
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.words import group_words
 from lookhear.engine.whisper.files.attempts import MOST_CHARACTERS
-from lookhear.engine.whisper.files.pieces import SENTENCE_PAUSE, Cut, Piece, sentence_begin
+from lookhear.engine.whisper.files.pieces import (
+    LONGEST_TOKEN,
+    SENTENCE_PAUSE,
+    Cut,
+    Piece,
+    sentence_begin,
+)
 
 # Speech from one token to the next, and to the one behind that, which none has: something was left
 # out of the text. Seen where nothing was: 1.4 s, 2.3 s.
@@ -39,6 +46,31 @@ def until_pause(cut: Cut, heard: Hypothesis, begin: int, audio: CondensedAudio) 
     moved = (pause - begin) / SAMPLE_RATE
     kept = [piece._replace(end=min(piece.end, moved)) for piece in cut.pieces]
     return Cut([piece for piece in kept if piece.start < moved], moved, cut.is_whole)
+
+
+def is_last_said(
+    heard: Hypothesis,
+    piece: Piece,
+    end: int,
+    audio: CondensedAudio,
+    decode: Callable[[Sequence[int]], bytes],
+) -> bool:
+    """Whether by the times of its words a segment, the last of a window, is the end of what is
+    spoken there, whatever the model says of its time: where short words have pauses between them,
+    that runs ahead. end: of the window, in samples. decode: UTF-8 of tokens."""
+    if not heard.spans:
+        return False
+    words = (
+        i
+        for i in range(piece.last - 1, piece.first - 1, -1)
+        if audible(decode([heard.tokens[i]]).decode("utf-8", "replace"))
+    )
+    last = next(words, None)
+    if last is None:
+        return False
+    begun = round(heard.spans[last][0] * SAMPLE_RATE)
+    is_one = audio.stretches(begun, end, SENTENCE_PAUSE) == 1
+    return is_one and audio.spoken(begun, end) <= LONGEST_TOKEN * SAMPLE_RATE
 
 
 class Timed:

@@ -219,13 +219,30 @@ def test_what_begins_at_the_end_of_a_window_is_heard_in_the_next_one(
 
 
 ANSWERS = (1.0, 9.0, 17.0, 25.0)  # begins of four short ones
+AHEAD = (at(0), 0, at(1.1), at(1.1), 1, at(2.1), at(2.1), 2, at(3.1), at(3.1), 3, at(4.1))
+
+
+def test_times_that_run_ahead_of_the_words_have_nothing_said_twice() -> None:
+    """Four short words with pauses between them, of which the model says that they follow each
+    other by the second: by the times of its words the last one is the last one."""
+    speech = [(round(a * SAMPLE_RATE), round((a + 1) * SAMPLE_RATE)) for a in ANSWERS]
+    samples = np.zeros(27 * SAMPLE_RATE, np.float32)
+    message = TranscribeFile("f", TranscriptionSettings(model="m"), samples, True, speech=speech)
+    job = heard_by(Stamped([" a", " b", " c", " d"]), message)
+    answer = answer_to(job.make_request(), AHEAD, -0.1)
+    times = [(0.0, 0.0)] * len(answer.tokens)
+    for token, (start, _) in zip((1, 4, 7, 10), job._audio.speech, strict=True):
+        times[token] = (start / SAMPLE_RATE, start / SAMPLE_RATE + 1.2)
+    [done] = job.absorb(replace(answer, token_times=tuple(times)))
+    assert isinstance(done, FileTranscribed) and done.text == "a b c d"
+    assert [round(segment.start) for segment in done.segments] == [1, 9, 17, 25]
 
 
 @pytest.mark.parametrize("told", [None, "en"])
 @pytest.mark.parametrize(
     "said",
     [
-        (at(0), 0, at(1.1), at(1.1), 1, at(2.1), at(2.1), 2, at(3.1), at(3.1), 3, at(4.1)),
+        AHEAD,
         (at(0), 0, 1, 2, at(7)),
         (at(0), 0, 0, 0, 0, 0, at(7)),
         (at(0), 0, 0, 0, 0, at(5), at(5)),
