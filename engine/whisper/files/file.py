@@ -36,7 +36,7 @@ from lookhear.engine.whisper.files.pieces import (
     split_segments,
     spoken_span,
 )
-from lookhear.engine.whisper.files.timed import LEFT_OUT, Timed, is_last_said, until_pause
+from lookhear.engine.whisper.files.timed import LEFT_OUT, Timed, by_words, is_last_said, until_pause
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
@@ -270,9 +270,8 @@ class WhisperFile(FileTranscription):
 
     def _asked(self) -> int | None:
         """The language that is told for the next request."""
-        if self._given is None and self._position < self._apart:
-            return self._apart_language
-        return self._trial.asked if self._given is None else self._given
+        asked = self._apart_language if self._position < self._apart else self._trial.asked
+        return asked if self._given is None else self._given
 
     def _is_miscounted(self, attempt: Attempt, num_samples: int) -> bool:
         """Whether a text of a window is not one of as many short answers as there are."""
@@ -337,6 +336,7 @@ class WhisperFile(FileTranscription):
             elif is_whole and self._audio.spoken(min(going_on, end), end) < BEGUN:
                 moved = None
             if is_whole and is_last_said(heard, kept[-1], end, self._audio, prompter.decode_bytes):
+                kept = kept if moved is None else by_words(kept, heard, begin, longest)
                 moved = None
         return Cut(kept, moved, is_whole)
 

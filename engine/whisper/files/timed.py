@@ -22,6 +22,7 @@ from lookhear.engine.whisper.files.pieces import (
     Cut,
     Piece,
     sentence_begin,
+    spoken_span,
 )
 
 # Speech from one token to the next, and to the one behind that, which none has: something was left
@@ -71,6 +72,18 @@ def is_last_said(
     begun = round(heard.spans[last][0] * SAMPLE_RATE)
     is_one = audio.stretches(begun, end, SENTENCE_PAUSE) == 1
     return is_one and audio.spoken(begun, end) <= LONGEST_TOKEN * SAMPLE_RATE
+
+
+def by_words(pieces: Sequence[Piece], heard: Hypothesis, begin: int, longest: float) -> list[Piece]:
+    """Segments, with the times of their words. begin: of the window, in samples. longest: of its
+    seconds."""
+    offset, timed = begin / SAMPLE_RATE, list[Piece]()
+    for piece in pieces:
+        start, end = (
+            min(time - offset, longest) for time in spoken_span(heard, piece.first, piece.last)
+        )
+        timed.append(piece._replace(start=start, end=max(start, end)))
+    return timed
 
 
 class Timed:
