@@ -36,7 +36,7 @@ from lookhear.engine.whisper.files.pieces import (
     split_segments,
     spoken_span,
 )
-from lookhear.engine.whisper.files.timed import LEFT_OUT, Timed, by_words, is_last_said, until_pause
+from lookhear.engine.whisper.files.timed import LEFT_OUT, Timed, by_words, runs_ahead, until_pause
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
@@ -328,15 +328,15 @@ class WhisperFile(FileTranscription):
         if not self._slides:
             return Cut(kept, None, is_whole)
         if kept and self._message.speech is not None:
+            if is_whole and runs_ahead(heard, kept[-1], begin):
+                kept = by_words(kept, heard, begin, longest)
+                moved = None if moved is None else max(moved, kept[-1].end)
             last_end = kept[-1].end
             rest = begin + round(last_end * SAMPLE_RATE)
             going_on = end if moved is None else begin + round(moved * SAMPLE_RATE)
             if self._audio.spoken(rest, end) >= UNHEARD:
                 moved = last_end
             elif is_whole and self._audio.spoken(min(going_on, end), end) < BEGUN:
-                moved = None
-            if is_whole and is_last_said(heard, kept[-1], end, self._audio, prompter.decode_bytes):
-                kept = kept if moved is None else by_words(kept, heard, begin, longest)
                 moved = None
         return Cut(kept, moved, is_whole)
 

@@ -12,12 +12,10 @@ from itertools import pairwise
 
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.condensed import CondensedAudio
-from lookhear.engine.speech.text.agreement import audible
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.words import group_words
 from lookhear.engine.whisper.files.attempts import MOST_CHARACTERS
 from lookhear.engine.whisper.files.pieces import (
-    LONGEST_TOKEN,
     SENTENCE_PAUSE,
     Cut,
     Piece,
@@ -31,6 +29,8 @@ LEFT_OUT = SAMPLE_RATE * 2
 LEFT_OUT_OF_TWO = SAMPLE_RATE * 5 // 2
 # It may begin so much behind the begin of that token, which is said before it then.
 BEFORE = SAMPLE_RATE
+# Seconds that a time may be off which is told to the second.
+AHEAD = 1.0
 # Of a window of which no text is any good, at least so much is not heard again.
 LEAST_GIVEN_UP = SAMPLE_RATE * 2
 
@@ -49,29 +49,13 @@ def until_pause(cut: Cut, heard: Hypothesis, begin: int, audio: CondensedAudio) 
     return Cut([piece for piece in kept if piece.start < moved], moved, cut.is_whole)
 
 
-def is_last_said(
-    heard: Hypothesis,
-    piece: Piece,
-    end: int,
-    audio: CondensedAudio,
-    decode: Callable[[Sequence[int]], bytes],
-) -> bool:
-    """Whether by the times of its words a segment, the last of a window, is the end of what is
-    spoken there, whatever the model says of its time: where short words have pauses between them,
-    that runs ahead. end: of the window, in samples. decode: UTF-8 of tokens."""
+def runs_ahead(heard: Hypothesis, piece: Piece, begin: int) -> bool:
+    """Whether a segment is said to end well before its last token is spoken, by the times of the
+    tokens, if there are any: so it is where short words have pauses between them. begin: of the
+    window, in samples."""
     if not heard.spans:
         return False
-    words = (
-        i
-        for i in range(piece.last - 1, piece.first - 1, -1)
-        if audible(decode([heard.tokens[i]]).decode("utf-8", "replace"))
-    )
-    last = next(words, None)
-    if last is None:
-        return False
-    begun = round(heard.spans[last][0] * SAMPLE_RATE)
-    is_one = audio.stretches(begun, end, SENTENCE_PAUSE) == 1
-    return is_one and audio.spoken(begun, end) <= LONGEST_TOKEN * SAMPLE_RATE
+    return heard.spans[piece.last - 1][0] - begin / SAMPLE_RATE - piece.end >= AHEAD
 
 
 def by_words(pieces: Sequence[Piece], heard: Hypothesis, begin: int, longest: float) -> list[Piece]:

@@ -11,7 +11,7 @@ from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.condensed import CondensedAudio
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.whisper.files.pieces import Cut, Piece
-from lookhear.engine.whisper.files.timed import Timed, is_last_said
+from lookhear.engine.whisper.files.timed import Timed, runs_ahead
 from tests.engine.speech.scripted import SpeltTokens
 
 WORDS = SpeltTokens([" The", " line", " is", " busy", ".", " Ok"])
@@ -86,31 +86,12 @@ def test_a_short_word_at_the_end_is_said_though_its_time_is_wrong() -> None:
 
 @pytest.mark.parametrize(
     ("begun", "expected"),
-    [
-        (5.0, True),  # as it is said
-        (4.3, True),  # attention is early
-        (2.0, False),  # another one is behind it
-        (None, False),  # nobody knows
-    ],
+    [(3.1, True), (2.9, False), (1.0, False), (None, False)],  # seconds; None: nobody knows
 )
-def test_the_last_word_is_the_end_of_what_is_said(begun: float | None, expected: bool) -> None:
-    speech = [(a * SAMPLE_RATE, a * SAMPLE_RATE + SAMPLE_RATE // 2) for a in (0, 2, 5)]
-    audio = CondensedAudio(np.zeros(7 * SAMPLE_RATE, np.float32), speech)
-    [*_, (start, _)] = audio.speech
-    shift = start / SAMPLE_RATE - 5.0
-    times = () if begun is None else (0.0, begun + shift, 6.0)
-    spans = tuple((time, time + 0.5) for time in times)
-    heard = Hypothesis((1, 5, 4), (-0.1,) * 3, spans)
-    piece = Piece(1, 3, " Ok.", 1.0, 2.0)
-    end = len(audio.samples)
-    assert is_last_said(heard, piece, end, audio, WORDS.decode_bytes) is expected
-
-
-def test_a_sentence_may_follow_its_last_word_without_a_pause() -> None:
-    audio = CondensedAudio(np.zeros(7 * SAMPLE_RATE, np.float32), [(0, 6 * SAMPLE_RATE)])
-    heard = Hypothesis((5, 4), (-0.1,) * 2, ((0.5, 1.0), (1.0, 6.0)))
-    piece, end = Piece(0, 2, " Ok.", 0.0, 1.0), len(audio.samples)
-    assert not is_last_said(heard, piece, end, audio, WORDS.decode_bytes)
+def test_a_segment_runs_ahead_of_its_last_word(begun: float | None, expected: bool) -> None:
+    times = () if begun is None else (9.0, 9.0 + begun)
+    heard = Hypothesis((1, 5), (-0.1,) * 2, tuple((time, time + 0.5) for time in times))
+    assert runs_ahead(heard, Piece(0, 2, " line Ok", 1.0, 2.0), 9 * SAMPLE_RATE) is expected
 
 
 @pytest.mark.parametrize(
