@@ -25,7 +25,7 @@ from lookhear.engine.speech.recognizer import loop_room
 from lookhear.engine.speech.text.agreement import audible
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.words import group_words
-from lookhear.engine.whisper.files.apart import is_miscounted
+from lookhear.engine.whisper.files.apart import is_miscounted, spelt_words
 from lookhear.engine.whisper.files.attempts import Attempt, Attempts, has_loop
 from lookhear.engine.whisper.files.language import FileLanguage, WindowLanguage
 from lookhear.engine.whisper.files.pieces import (
@@ -36,7 +36,13 @@ from lookhear.engine.whisper.files.pieces import (
     split_segments,
     spoken_span,
 )
-from lookhear.engine.whisper.files.timed import LEFT_OUT, Timed, by_words, runs_ahead, until_pause
+from lookhear.engine.whisper.files.timed import (
+    LEFT_OUT,
+    Timed,
+    runs_ahead,
+    timed_by_words,
+    until_pause,
+)
 from lookhear.engine.whisper.prompt import WhisperPrompter
 from lookhear.engine.whisper.recognizer import WindowRule
 from lookhear.engine.whisper.request import WhisperRequest
@@ -49,8 +55,6 @@ UNHEARD = SAMPLE_RATE
 BEGUN = SAMPLE_RATE * 3 // 10
 # Seconds of a segment: in a longer one Whisper did not listen for times, and may leave out more.
 LONG_SEGMENT = 12.0
-# Speech of a short answer, in the mean of those in a window.
-SHORT_ANSWER = SAMPLE_RATE * 2
 # Of a window in which several languages seem to be spoken: a shorter one is mostly a sentence that
 # sounds like several. And the shortest part of a longer one.
 SHORTEST_MIXED = SAMPLE_RATE * 6
@@ -275,22 +279,14 @@ class WhisperFile(FileTranscription):
 
     def _is_miscounted(self, attempt: Attempt, num_samples: int) -> bool:
         """Whether a text of a window is not one of as many short answers as there are."""
-        begin, end = self._position, self._position + num_samples
-        if begin < self._apart or not self._slides:
-            return False
-        cut = self._cut(attempt.heard, num_samples)
-        is_begun = self._message.speech is None or self._audio.spoken(begin - 1, begin + 1) > 0
-        if is_begun or not cut.is_whole:
+        begin, cut = self._position, self._cut(attempt.heard, num_samples)
+        is_known = self._slides and self._message.speech is not None and begin >= self._apart
+        if not is_known or not cut.is_whole or self._audio.spoken(begin - 1, begin + 1):
             return False  # nobody knows, or it begins or ends in the midst of an answer
-        if cut.moved is not None:
-            end = begin + round(cut.moved * SAMPLE_RATE)
-        stretches = self._audio.stretches(begin, end, SENTENCE_PAUSE)
-        if self._audio.spoken(begin, end) > stretches * SHORT_ANSWER:
-            return False
-        code, decode = self._prompter.language_code(attempt.language), self._prompter.decode_bytes
-        tokens = (attempt.heard.tokens[piece.first : piece.last] for piece in cut.pieces)
-        words = [audible(word) for said in tokens for word, _, _ in group_words(said, decode, code)]
-        return is_miscounted([word for word in words if word], len(cut.pieces), stretches)
+        end = begin + (num_samples if cut.moved is None else round(cut.moved * SAMPLE_RATE))
+        code = self._prompter.language_code(attempt.language)
+        words = spelt_words(cut, attempt.heard, self._prompter.decode_bytes, code)
+        return is_miscounted(words, len(cut.pieces), self._audio, begin, end)
 
     def _takes_part(self, num_samples: int) -> bool:
         """Whether the next piece is about half of this one, which ends in a pause."""
@@ -308,10 +304,10 @@ class WhisperFile(FileTranscription):
         """Seconds of the window with speech, if anybody knows."""
         if self._message.speech is None:
             return None
-        begin = self._position
-        return self._audio.spoken(begin, begin + num_samples) / SAMPLE_RATE
+        return self._audio.spoken(self._position, self._position + num_samples) / SAMPLE_RATE
 
-    def _cut(self, heard: Hypothesis, num_samples: int) -> Cut:
+    def _cut(self, heard: Hypothesis, num_samples: int, *, by_words: bool = False) -> Cut:
+        """by_words: the times are those of its words, which it has."""
         prompter, begin = self._prompter, self._position
         end = begin + num_samples
         # Nobody speaks on where the window ends: its last segment is complete.
@@ -328,8 +324,8 @@ class WhisperFile(FileTranscription):
         if not self._slides:
             return Cut(kept, None, is_whole)
         if kept and self._message.speech is not None:
-            if is_whole and runs_ahead(heard, kept[-1], begin):
-                kept = by_words(kept, heard, begin, longest)
+            if by_words:
+                kept = timed_by_words(kept, heard, begin, longest)
                 moved = None if moved is None else max(moved, kept[-1].end)
             last_end = kept[-1].end
             rest = begin + round(last_end * SAMPLE_RATE)
@@ -338,7 +334,10 @@ class WhisperFile(FileTranscription):
                 moved = last_end
             elif is_whole and self._audio.spoken(min(going_on, end), end) < BEGUN:
                 moved = None
-        return Cut(kept, moved, is_whole)
+        cut = Cut(kept, moved, is_whole)
+        if not by_words and runs_ahead(cut, heard, begin, self._audio):
+            return self._cut(heard, num_samples, by_words=True)
+        return cut
 
     def _timed(self, cut: Cut, heard: Hypothesis) -> Timed | None:
         """With the times of its tokens; None where they, or when somebody speaks, are not known."""

@@ -49,16 +49,21 @@ def until_pause(cut: Cut, heard: Hypothesis, begin: int, audio: CondensedAudio) 
     return Cut([piece for piece in kept if piece.start < moved], moved, cut.is_whole)
 
 
-def runs_ahead(heard: Hypothesis, piece: Piece, begin: int) -> bool:
-    """Whether a segment is said to end well before its last token is spoken, by the times of the
-    tokens, if there are any: so it is where short words have pauses between them. begin: of the
+def runs_ahead(cut: Cut, heard: Hypothesis, begin: int, audio: CondensedAudio) -> bool:
+    """Whether a window seems to have more segments than stretches of speech before the place from
+    which it is to be heard on, and by the times of its tokens, if there are any, the last one is
+    spoken well behind that: so it is where short words have pauses between them. begin: of the
     window, in samples."""
-    if not heard.spans:
+    if cut.moved is None or not cut.is_whole or not cut.pieces or not heard.spans:
         return False
-    return heard.spans[piece.last - 1][0] - begin / SAMPLE_RATE - piece.end >= AHEAD
+    last, moved = cut.pieces[-1], begin + round(cut.moved * SAMPLE_RATE)
+    is_ahead = heard.spans[last.last - 1][0] - begin / SAMPLE_RATE - last.end >= AHEAD
+    return is_ahead and len(cut.pieces) > audio.stretches(begin, moved, 1)
 
 
-def by_words(pieces: Sequence[Piece], heard: Hypothesis, begin: int, longest: float) -> list[Piece]:
+def timed_by_words(
+    pieces: Sequence[Piece], heard: Hypothesis, begin: int, longest: float
+) -> list[Piece]:
     """Segments, with the times of their words. begin: of the window, in samples. longest: of its
     seconds."""
     offset, timed = begin / SAMPLE_RATE, list[Piece]()

@@ -85,13 +85,23 @@ def test_a_short_word_at_the_end_is_said_though_its_time_is_wrong() -> None:
 
 
 @pytest.mark.parametrize(
-    ("begun", "expected"),
-    [(3.1, True), (2.9, False), (1.0, False), (None, False)],  # seconds; None: nobody knows
+    ("begun", "moved", "expected"),
+    [
+        (3.5, 1.5, True),
+        (2.4, 1.5, False),  # times are told to the second
+        (None, 1.5, False),  # nobody knows
+        (3.5, None, False),  # nothing is to be heard on
+        (3.5, 3.4, False),  # there is a stretch for each segment
+    ],
 )
-def test_a_segment_runs_ahead_of_its_last_word(begun: float | None, expected: bool) -> None:
-    times = () if begun is None else (9.0, 9.0 + begun)
-    heard = Hypothesis((1, 5), (-0.1,) * 2, tuple((time, time + 0.5) for time in times))
-    assert runs_ahead(heard, Piece(0, 2, " line Ok", 1.0, 2.0), 9 * SAMPLE_RATE) is expected
+def test_times_run_ahead_of_words(begun: float | None, moved: float | None, expected: bool) -> None:
+    speech = [(round(a * SAMPLE_RATE), round((a + 0.4) * SAMPLE_RATE)) for a in (0, 2, 3.5)]
+    audio = CondensedAudio(np.zeros(4 * SAMPLE_RATE, np.float32), speech)
+    pieces = [Piece(0, 1, " Ok", 0.0, 1.0), Piece(1, 2, " Ok", 1.0, 1.5)]
+    spans = () if begun is None else ((0.0, 0.5), (begun, 4.0))
+    heard = Hypothesis((5, 5), (-0.1,) * 2, spans)
+    assert runs_ahead(Cut(pieces, moved, True), heard, 0, audio) is expected
+    assert not runs_ahead(Cut(pieces, moved, False), heard, 0, audio), "somebody speaks on"
 
 
 @pytest.mark.parametrize(
