@@ -137,8 +137,8 @@ class CondensedAudio:
         return pause and sum(pause) // 2
 
     def next_begin(self, low: int, least: int) -> int | None:
-        """Where to hear on behind the same pause: so much in front of what is said next as is kept
-        of any pause, half of it at most."""
+        """Where to hear on behind the same pause, None if there is none: so much in front of what
+        is said next as is kept of any pause, half of it at most."""
         pause = self._next_pause(low, least)
         return pause and max(sum(pause) // 2, pause[1] - PADDING)
 

@@ -247,8 +247,7 @@ class WhisperFile(FileTranscription):
         chosen = self._attempts.take(attempt)
         if chosen is None:
             return 0  # once more, less greedily
-        cut = self._cut(chosen.heard, num_samples)
-        gives_up = self._attempts.gives_up(chosen)
+        cut, gives_up = self._cut(chosen.heard, num_samples), self._attempts.gives_up(chosen)
         if gives_up and self._slides:
             cut = until_pause(cut, chosen.heard, self._position, self._audio)
         back: Cut | None = None
@@ -268,7 +267,7 @@ class WhisperFile(FileTranscription):
         self._room = min(self._cap, 2 * self._room)
         if self._room < self._cap or back or gives_up or self._position < self._apart:
             # What follows may be in another language, or what was left out as it was said before,
-            # or the end of a loop.
+            # the end of a loop, or the same short answer once more.
             self._closed = []
         return done
 
@@ -279,10 +278,12 @@ class WhisperFile(FileTranscription):
 
     def _is_miscounted(self, attempt: Attempt, num_samples: int) -> bool:
         """Whether a text of a window is not one of as many short answers as there are."""
-        begin, cut = self._position, self._cut(attempt.heard, num_samples)
-        is_known = self._slides and self._message.speech is not None and begin >= self._apart
-        if not is_known or not cut.is_whole or self._audio.spoken(begin - 1, begin + 1):
-            return False  # nobody knows, or it begins or ends in the midst of an answer
+        begin = self._position
+        if not self._slides or self._message.speech is None or begin < self._apart:
+            return False  # nobody knows, or it is one stretch
+        cut = self._cut(attempt.heard, num_samples)
+        if not cut.is_whole or self._audio.spoken(begin - 1, begin + 1):
+            return False  # it begins or ends in the midst of an answer
         end = begin + (num_samples if cut.moved is None else round(cut.moved * SAMPLE_RATE))
         code = self._prompter.language_code(attempt.language)
         words = spelt_words(cut, attempt.heard, self._prompter.decode_bytes, code)
