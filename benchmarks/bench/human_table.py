@@ -40,9 +40,15 @@ def _accuracy(title: str, entries: list[dict[str, Any]]) -> Table:
             f"{entry['file']['rtfx']:.1f}",
             *_wer(live),
             f"{100 * live['gap_to_file']['gap']:+.1f}" if live else "-",
-            _wer(burst)[0],
+            _burst(burst),
         )
     return table
+
+
+def _burst(numbers: dict[str, Any]) -> str:
+    """Its errors, and how many promises were broken, if any: then they tell little."""
+    broken = len(numbers.get("violations", ()))
+    return f"{_wer(numbers)[0]} ({broken} broken)" if broken else _wer(numbers)[0]
 
 
 def _wer(numbers: dict[str, Any]) -> tuple[str, str]:

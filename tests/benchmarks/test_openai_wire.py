@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,7 +18,7 @@ from lookhear.bench.measures import metrics
 from lookhear.bench.measures.trace import RATE, Trace
 from lookhear.bench.wires import openai
 from lookhear.bench.wires.job import Job, SessionPlan, Turns
-from lookhear.bench.wires.recording import explain
+from lookhear.bench.wires.recording import ANSWER_SECONDS, explain, patience
 from tests.clients.counting_server import CountingServer
 
 ITEM = {"item_id": "item_1"}
@@ -155,3 +156,11 @@ def test_every_problem_is_one_line() -> None:
     for problem in problems:
         assert explain(problem) and "\n" not in explain(problem)
     assert "No route to host" in explain(problems[1])
+
+
+async def test_what_was_sent_at_once_is_waited_for_as_long_as_it_lasts() -> None:
+    audio, now = np.zeros(30 * RATE, "<i2"), time.monotonic()
+    loop = asyncio.get_running_loop()
+    async with patience(now, audio) as burst, patience(now - 30, audio) as paced:
+        [longer, usual] = [round((limit.when() or 0) - loop.time()) for limit in (burst, paced)]
+    assert usual == ANSWER_SECONDS and longer == usual + 30

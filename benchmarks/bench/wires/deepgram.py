@@ -6,7 +6,6 @@ still change. `CloseStream` ends it, `Metadata` says that everything has been sa
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import time
@@ -21,9 +20,9 @@ from websockets.asyncio.client import ClientConnection
 from lookhear.bench.measures.trace import RATE, Trace
 from lookhear.bench.wires.job import Job, SessionPlan
 from lookhear.bench.wires.recording import (
-    ANSWER_SECONDS,
     beside,
     connected,
+    patience,
     recorded,
     samples_of,
     send_paced,
@@ -59,7 +58,7 @@ async def streamed(
             samples, size = samples_of(plan, pcm), job.packet_seconds
             await send_paced(send, samples, trace, started, pace=job.pace, packet_seconds=size)
             await socket.send('{"type": "CloseStream"}')
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with patience(started, samples):
                 await receiver
     return trace
 

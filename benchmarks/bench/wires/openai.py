@@ -27,6 +27,7 @@ from lookhear.bench.wires.recording import (
     Refused,
     beside,
     connected,
+    patience,
     recorded,
     samples_of,
     send_paced,
@@ -77,7 +78,7 @@ async def converse(
         commit = {"type": "input_audio_buffer.commit", "event_id": LAST_COMMIT}
         await socket.send(json.dumps(commit))
         await socket.send('{"type":"input_audio_buffer.clear"}')
-        async with asyncio.timeout(ANSWER_SECONDS):
+        async with patience(started, samples):
             await receiver
 
 

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from lookhear.bench.measures.trace import RATE, Trace
 from lookhear.bench.wires.job import SessionPlan
 
-ANSWER_SECONDS = 60.0  # after the last packet; a server that is so far behind has failed
+ANSWER_SECONDS = 60.0  # after the end of the audio; a server that is so far behind has failed
 OPEN_SECONDS = 20.0
 
 
@@ -76,6 +76,13 @@ async def send_paced(
         await asyncio.sleep(started + end / rate / pace - time.monotonic())
         await send(packet)
         trace.packets.append((time.monotonic() - started, end * RATE // rate))
+
+
+def patience(started: float, samples: NDArray[np.int16], rate: int = RATE) -> asyncio.Timeout:
+    """Around the wait for what is still to come, behind the last packet: however fast they were
+    sent, a server may take as long as their samples last. started: as in `send_paced`."""
+    end = started + len(samples) / rate
+    return asyncio.timeout(max(0.0, end - time.monotonic()) + ANSWER_SECONDS)
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from lookhear.bench.wires.recording import (
     Refused,
     beside,
     connected,
+    patience,
     recorded,
     send_paced,
 )
@@ -50,7 +51,7 @@ async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Tr
                 send, samples, trace, started, rate=PEER_RATE, pace=job.pace, packet_seconds=size
             )
             await socket.send(json.dumps({"type": COMMIT, "final": True}))
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with patience(started, samples, PEER_RATE):
                 await receiver
     return trace
 

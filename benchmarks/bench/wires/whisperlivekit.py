@@ -18,8 +18,15 @@ from websockets.asyncio.client import ClientConnection
 
 from lookhear.bench.measures.trace import Trace
 from lookhear.bench.wires.job import Job, SessionPlan
-from lookhear.bench.wires.recording import ANSWER_SECONDS, Refused, beside, connected, recorded
-from lookhear.bench.wires.snapshots import Snapshots, peer_samples, send_to_peer
+from lookhear.bench.wires.recording import (
+    ANSWER_SECONDS,
+    Refused,
+    beside,
+    connected,
+    patience,
+    recorded,
+)
+from lookhear.bench.wires.snapshots import PEER_RATE, Snapshots, peer_samples, send_to_peer
 
 
 async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Trace:
@@ -37,7 +44,7 @@ async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Tr
 
             await send_to_peer(send, samples, trace, started, pace=job.pace)
             await socket.send(b"")
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with patience(started, samples, PEER_RATE):
                 await receiver
     return trace
 

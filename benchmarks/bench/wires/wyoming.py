@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from lookhear.bench.measures.trace import RATE, Trace
 from lookhear.bench.wires.job import Job, SessionPlan
 from lookhear.bench.wires.recording import (
-    ANSWER_SECONDS,
     OPEN_SECONDS,
     Refused,
     beside,
+    patience,
     recorded,
     samples_of,
     send_paced,
@@ -55,7 +55,7 @@ async def run_session(job: Job, plan: SessionPlan, pcm: NDArray[np.int16]) -> Tr
                 samples, size = samples_of(plan, pcm), job.packet_seconds
                 await send_paced(send, samples, trace, started, pace=job.pace, packet_seconds=size)
                 await _send(writer, "audio-stop", {})
-                async with asyncio.timeout(ANSWER_SECONDS):
+                async with patience(started, samples):
                     await receiver
         finally:
             writer.transport.abort()  # all was said, or nothing more is wanted
