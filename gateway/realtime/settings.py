@@ -86,6 +86,7 @@ class ConverseSettings:
             self.model,
             seed,
             max_tokens=self.max_output_tokens,
+            may_shrink=True,
             parallel_calls=self.parallel_calls and not self.tool_choice.is_once,
             **self.tool_choice.settings([tool.tool() for tool in self.tools]),
         )

@@ -136,6 +136,14 @@ def test_settings_and_what_one_response_changes_of_them() -> None:
     assert talk.prompt()[0] == ("system", "Be brief.")
 
 
+def test_the_length_limit_is_a_cap_and_reserves_nothing() -> None:
+    talk = Talk()
+    talk.update({"max_output_tokens": 4096})
+    talk.say_text("Hi")
+    talk.respond()
+    assert (talk.asked[-1].settings.max_tokens, talk.asked[-1].settings.may_shrink) == (4096, True)
+
+
 def test_the_length_limit_leaves_it_incomplete() -> None:
     talk = asked()
     talk.begin()
