@@ -136,7 +136,7 @@ class Dialogue:
             if is_told and isinstance(part, commands.NewAudio) and part.audio is not None:
                 samples = media[part.path]
                 assert isinstance(samples, np.ndarray)
-                self.turns.transcribe(item.id, index, samples, now)
+                self.turns.transcribe(item, index, samples, now)
 
     def _is_taken(self, item_id: str) -> bool:
         owners = self.turns, self.responses

@@ -161,7 +161,7 @@ class Responses:
     def forget(self, item: Item) -> None:
         """The item was deleted: who has not asked yet does without it."""
         for response in [r for r in self._running.values() if r.answer is None]:
-            if item in response.items:
+            while item in response.items:  # it may be referred to more than once
                 response.items.remove(item)
                 self._store.release(item.media())
 

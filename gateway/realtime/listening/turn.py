@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lookhear.engine.messages import SAMPLE_RATE, TextProvisional, TokenLogprob, TurnFailed
 from lookhear.gateway.realtime.patience import Words
-from lookhear.gateway.realtime.protocol.conversation import Item, Spoken
+from lookhear.gateway.realtime.protocol.conversation import AudioContent, Item, Spoken
 from lookhear.gateway.realtime.settings import SessionSettings
 
 Samples = NDArray[np.float32]
@@ -41,6 +41,7 @@ class Turn:
     overflowed: bool = False  # audio beyond the limit was refused, and the client told
     committed_at: float | None = None  # seconds, on the caller's clock
     wants_answer: bool = False  # a realtime session's: answer it once it is transcribed
+    part: AudioContent | None = None  # gets its transcript, wherever it is then; None: it is open
     failure: TurnFailed | None = None
     text: list[str] = field(default_factory=list)
     characters: int = 0  # of it

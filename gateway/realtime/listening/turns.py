@@ -250,11 +250,12 @@ class Turns:
         padding = self._settings.vad().prefix_padding_ms / 1000 + DETECTION_SECONDS
         self._recent.keep_from(max(end - int(padding * SAMPLE_RATE), min(self._floor, end)))
 
-    def transcribe(self, item: str, content_index: int, samples: Samples, now: float) -> None:
+    def transcribe(self, item: Item, content_index: int, samples: Samples, now: float) -> None:
         """The audio of an item that the client made: a turn of its own, complete at once."""
-        turn = Turn(
-            item, 0, self._settings, content_index, name=self._ids("turn"), committed_at=now
-        )
+        turn = Turn(item.id, 0, self._settings, content_index, self._ids("turn"), committed_at=now)
+        part = item.content[content_index]
+        assert isinstance(part, AudioContent), part
+        turn.part = part
         self._start(turn)
         self._pass_on(turn, samples, len(samples))
         self._emitter.submit(EndTurn(self._emitter.session, turn.name))
@@ -299,8 +300,8 @@ class Turns:
             self._emitter.send(events.SpeakingStopped(turn.item, milliseconds(end)))
         if turn.failure is None:
             self._emitter.submit(EndTurn(self._emitter.session, turn.name))
-        said = AudioContent(spoken=turn.spoken)
-        item, previous = Item(turn.item, content=[said]), self._conversation.last_id
+        turn.part = AudioContent(spoken=turn.spoken)
+        item, previous = Item(turn.item, content=[turn.part]), self._conversation.last_id
         self._listener.add_item(item)
         over = self._pauses.over(turn, self._voiced_until)
         place = turn.start / SAMPLE_RATE, turn.seconds
@@ -371,11 +372,10 @@ class Turns:
     def _completed(self, turn: Turn, event: TurnCompleted, now: float) -> None:
         transcript = "".join(turn.text)
         assert transcript == event.text, (transcript, event.text)
-        assert turn.committed_at is not None, "the engine completed a turn that was not ended"
+        assert turn.committed_at is not None and turn.part is not None, "it was not ended"
         del self._turns[turn.name]
         self._pauses.read(transcript, now - turn.committed_at)
-        if (part := self._part(turn)) is not None:
-            part.transcript = transcript
+        turn.part.transcript = transcript
         logprobs = turn.logprobs if turn.settings.logprobs else None
         seconds, language = turn.seconds, event.language
         done = events.TranscriptDone(*turn.place, transcript, seconds, language, logprobs)
@@ -384,17 +384,9 @@ class Turns:
         self._listener.on_settled(turn)
 
     def _failed(self, turn: Turn, failure: TurnFailed) -> None:
+        assert turn.part is not None, "it was not ended"
         del self._turns[turn.name]
-        if (part := self._part(turn)) is not None:
-            part.failed = True
+        turn.part.failed = True
         self._emitter.send(events.TranscriptFailed(*turn.place, turn_refused(failure)))
         self._emitter.put(TurnFinished(turn.item, turn.seconds, None))
         self._listener.on_settled(turn)
-
-    def _part(self, turn: Turn) -> AudioContent | None:
-        """The part whose transcript it is, unless its item was deleted."""
-        item = self._conversation.get(turn.item)
-        if item is None or turn.content_index >= len(item.content):
-            return None
-        part = item.content[turn.content_index]
-        return part if isinstance(part, AudioContent) else None

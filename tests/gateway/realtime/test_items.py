@@ -344,6 +344,31 @@ def test_a_deleted_question_is_not_waited_for() -> None:
     talk.complete("turn_1")
 
 
+def test_a_deleted_item_that_is_referred_to_twice_is_not_waited_for() -> None:
+    talk = Talk()
+    talk.create(spoken(id="q"))
+    twice = [{"type": "item_reference", "id": "q"}] * 2
+    talk.respond({"input": [said("Hi"), *twice]})
+    talk.client("conversation.item.delete", item_id="q")
+    assert talk.prompt() == [("user", "Hi")]
+    assert talk.held == {}
+
+
+def test_what_a_commit_pushes_out_is_still_answered_by_who_waits_for_it() -> None:
+    talk = Talk(max_items=2)
+    talk.update({"audio": {"input": {"turn_detection": None}}})
+    talk.create(spoken(id="q"))
+    talk.say_text("And this?")
+    talk.respond()
+    talk.hear(1.0)
+    talk.client("input_audio_buffer.commit")
+    assert talk.client("conversation.item.retrieve", item_id="q")[0]["type"] == "error"
+    talk.say("turn_1", "What is this?")
+    talk.complete("turn_1")
+    assert talk.prompt() == [("user", "<a>", "What is this?", "\n", "And this?")]
+    talk.reply("A square")
+
+
 def test_a_transcript_alone_is_taken_as_what_was_said() -> None:
     talk = Talk()
     content = [{"type": "input_audio", "transcript": "Good day"}]
