@@ -12,6 +12,7 @@ import numpy as np
 
 from lookhear.engine.messages import ModelCard, ReadAhead
 from lookhear.gateway.checks.models import find_model
+from lookhear.gateway.realtime.answering.eager_ends import EagerEnds
 from lookhear.gateway.realtime.answering.item_checks import Checked, ItemChecks, cut_text, make_item
 from lookhear.gateway.realtime.answering.limits import DialogueLimits
 from lookhear.gateway.realtime.answering.responses import Response, Responses
@@ -80,7 +81,7 @@ class Dialogue:
         self._has_news = False  # pictures that the engine could read ahead of the next question
         self._read = ("", 0)  # the turn of which so many characters are read ahead
         self._guess: tuple[object, ...] | None = None  # what the eager answer is about
-        self._paused: str | None = None  # the turn whose eager end was told
+        self._ends = EagerEnds(emitter)
 
     # --- settings --------------------------------------------------------------------------------
 
@@ -249,6 +250,8 @@ class Dialogue:
             sees_all=items is None,
             after=self._conversation.last_id or ROOT,
         )
+        if plan.in_conversation:
+            self.turns.ask(response.items)
         self.responses.create(response)
 
     def cancel_response(self, command: commands.CancelResponse) -> None:
@@ -301,13 +304,15 @@ class Dialogue:
         active = self.responses.default
         if active is not None and detection is not None and detection.interrupt_response:
             self.responses.cancel(active, "turn_detected")
+            if active.answer is None:  # it waited for what is now answered together with the rest
+                self.turns.ask(active.items, asked=False)
 
     def on_settled(self, turn: Turn) -> None:
-        """A turn of the voice's is to be answered, unless the answer under way knows it."""
-        active = self.responses.default
-        is_asked = active is not None and any(item.id == turn.item for item in active.items)
+        """A turn of the voice's is to be answered, unless a response was made of it, or it is
+        deleted."""
         has_text = turn.failure is None and bool("".join(turn.text).strip())
-        if turn.wants_answer and has_text and not is_asked:
+        is_wanted = turn.wants_answer and not turn.is_asked
+        if is_wanted and has_text and turn.item in self._conversation:
             self._owed = True
         self.responses.settled()
 
@@ -319,7 +324,7 @@ class Dialogue:
         converse = self._settings.converse
         if converse is None:
             self._owed = False
-            self._tell_end(self.turns.heard)
+            self._ends.tell(self.turns.heard, is_wanted=bool(self._settings.eager))
         else:
             is_quiet = not self.turns.is_speaking and not self.turns.pending
             is_free = self.responses.default is None and not is_reserved
@@ -341,7 +346,7 @@ class Dialogue:
         turn = self.turns.heard if self._settings.is_eager else None
         if turn is not None and self.responses.default is not None:
             turn = None  # it would answer less than will have been said
-        self._tell_end(turn)
+        self._ends.tell(turn, is_wanted=bool(self._settings.eager))
         if turn is None or turn.guess is None or self.keeps_sound:
             self._guess = None
             self.responses.eager.drop()
@@ -353,18 +358,6 @@ class Dialogue:
         if turn.committed_at is None and about != self._guess:
             self._guess = about
             self.responses.eager.begin(converse, self._prompt_with(turn.item, turn.guess))
-
-    def _tell_end(self, turn: Turn | None) -> None:
-        """To clients that asked for it."""
-        if not self._settings.eager:
-            self._paused = None
-        elif turn is not None and turn.committed_at is None:
-            if turn.guess is not None and self._paused != turn.item:
-                self._paused = turn.item
-                self._emitter.send(events.EagerEnd(turn.item, turn.guess, turn.over))
-            elif turn.guess is None and self._paused == turn.item:
-                self._paused = None
-                self._emitter.send(events.EagerResumed(turn.item))
 
     def _read_turn(self, turn: Turn) -> None:
         """Let the engine read what was said for sure, a block or more of it at once."""

@@ -41,6 +41,7 @@ class Turn:
     overflowed: bool = False  # audio beyond the limit was refused, and the client told
     committed_at: float | None = None  # seconds, on the caller's clock
     wants_answer: bool = False  # a realtime session's: answer it once it is transcribed
+    is_asked: bool = False  # a response of the client's, or of another turn, is to answer it
     part: AudioContent | None = None  # gets its transcript, wherever it is then; None: it is open
     failure: TurnFailed | None = None
     text: list[str] = field(default_factory=list)

@@ -31,6 +31,7 @@ from lookhear.gateway.realtime.listening.turn import (
     Turn,
     milliseconds,
 )
+from lookhear.gateway.realtime.listening.under_way import UnderWay
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
@@ -50,7 +51,7 @@ DETECTION_SECONDS = 0.5
 PIECE = 30 * SAMPLE_RATE  # samples: longest piece of audio in one message to the engine
 
 
-class Turns:
+class Turns(UnderWay):
     """The turns of one session."""
 
     def __init__(
@@ -63,6 +64,7 @@ class Turns:
         ids: IdFactory,
         max_turn_seconds: float,
     ) -> None:
+        super().__init__()
         self.turns_committed = 0
         self.seconds_heard = 0.0
         self._settings = settings
@@ -76,43 +78,12 @@ class Turns:
         self._silent_since = 0  # the last silence that the client was told of
         self._speaking = False  # the detector's view, also while turn_detection is null
         self._floor = 0  # no turn may begin before this sample: it was committed or cleared
-        self._turn: Turn | None = None  # the open one
-        self._turns: dict[str, Turn] = {}  # all that the engine knows, by name
         self._pauses = Pauses()
-
-    @property
-    def pending(self) -> int:
-        """Committed turns whose transcript is not known yet."""
-        return len(self._turns) - (self._turn is not None)
 
     @property
     def end(self) -> int:
         """Where the audio that came ends, in samples on the session's clock."""
         return self._recent.end
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a turn has begun and is not committed."""
-        return self._turn is not None
-
-    @property
-    def is_speaking(self) -> bool:
-        """Whether somebody speaks who was announced to the client."""
-        return self._turn is not None and self._turn.announced
-
-    @property
-    def heard(self) -> Turn | None:
-        """The turn that is to be answered next, if it is the only one: somebody speaks, or its
-        transcript is still to come."""
-        if len(self._turns) != 1:
-            return None
-        [turn] = self._turns.values()
-        is_asking = turn.announced if turn is self._turn else turn.wants_answer
-        return turn if is_asking and turn.failure is None else None
-
-    def owns(self, item_id: str) -> bool:
-        """Whether a turn under way has this id, or will become the item of it."""
-        return any(item_id in (turn.item, turn.name) for turn in self._turns.values())
 
     def tune(self, settings: SessionSettings) -> None:
         """Settings for the turns to come; whether the voice is detected applies at once."""

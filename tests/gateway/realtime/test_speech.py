@@ -133,6 +133,39 @@ def test_who_asks_for_the_answer_gets_one() -> None:
     assert len(talk.asked) == 1
 
 
+def test_a_response_that_was_cancelled_does_not_come_back_with_the_transcript() -> None:
+    talk = Talk()
+    item = speaks(talk)
+    talk.respond()
+    talk.client("response.cancel")
+    talk.say(item, "What?")
+    assert kinds(talk.complete(item)) == ["completed"]
+
+
+def test_who_is_interrupted_before_the_transcript_is_answered_once() -> None:
+    talk = Talk()
+    item = speaks(talk)
+    talk.respond()
+    starts(talk)
+    assert talk.done[-1]["status_details"]["reason"] == "turn_detected"
+    talk.say(item, "What?")
+    talk.complete(item)
+    assert talk.asked == []
+    talk.client("input_audio_buffer.clear")
+    assert talk.prompt() == [("user", "What?")]
+
+
+def test_what_is_deleted_before_its_transcript_is_not_answered() -> None:
+    talk = Talk()
+    talk.say_text("Hi")
+    talk.respond()
+    talk.reply("Hello")
+    item = speaks(talk)
+    talk.client("conversation.item.delete", item_id=item)
+    talk.say(item, "What?")
+    assert kinds(talk.complete(item)) == ["completed"]
+
+
 def test_an_owed_answer_comes_when_the_rest_was_noise_or_is_cleared() -> None:
     talk = Talk()
     first = speaks(talk)

@@ -72,6 +72,17 @@ def test_a_spoken_turn_is_answered_by_its_sound() -> None:
     talk.reply("yes")
 
 
+def test_a_turn_that_was_answered_by_its_sound_is_not_answered_again_by_its_transcript() -> None:
+    talk = talk_with()
+    turn = utter(talk)
+    talk.respond()
+    assert talk.prompt() == [("user", f"({turn}.sound)")]
+    talk.reply("yes")
+    talk.say(turn, "hello")
+    talk.complete(turn)
+    assert len(talk.asked) == 1
+
+
 def test_silence_is_not_answered() -> None:
     talk = talk_with()
     talk.complete(utter(talk))
