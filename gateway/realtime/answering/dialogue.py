@@ -21,7 +21,11 @@ from lookhear.gateway.realtime.answering.sounds import check_sounds, forget_soun
 from lookhear.gateway.realtime.listening.turn import Turn
 from lookhear.gateway.realtime.listening.turns import Turns
 from lookhear.gateway.realtime.pictures.camera import Camera, CameraFrame, DecodedFrame
-from lookhear.gateway.realtime.pictures.media_requests import FrameRequest, Media
+from lookhear.gateway.realtime.pictures.media_requests import (
+    AudioRequest,
+    FrameRequest,
+    Media,
+)
 from lookhear.gateway.realtime.pictures.media_store import MediaStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
 from lookhear.gateway.realtime.protocol import commands, events
@@ -119,9 +123,10 @@ class Dialogue:
             raise too_many_items(self._conversation.limit)
         checks = self._checks
         checks.check(new, self._conversation.characters, self._conversation.call_ids)
-        return Checked(
-            checks.requests([new]), lambda media, now: self._create_item(command, media, now)
-        )
+        requests = checks.requests([new])
+        if self._settings.model is not None:
+            self.turns.check_room(sum(isinstance(r, AudioRequest) for r in requests))
+        return Checked(requests, lambda media, now: self._create_item(command, media, now))
 
     def _create_item(self, command: commands.CreateItem, media: Media, now: float) -> None:
         new, after = command.item, command.after

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from lookhear.gateway.realtime.listening.turn import Turn
 from lookhear.gateway.realtime.protocol.conversation import Item
+from lookhear.gateway.realtime.protocol.refusals import too_many_recordings
+
+MAX_HELD_UP = 16  # recordings that wait for the end of the open turn
 
 
 class UnderWay:
@@ -19,6 +22,17 @@ class UnderWay:
     def pending(self) -> int:
         """Committed turns whose transcript is not known yet."""
         return len(self._turns) - (self._turn is not None)
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether no transcript comes before the open turn ends: turns are heard in the order in
+        which they began."""
+        return self._turn is not None and next(iter(self._turns.values())) is self._turn
+
+    def check_room(self, recordings: int) -> None:
+        """For so many that the client wants transcribed. Raises ProtocolError."""
+        if recordings and self.is_held_up and self.pending + recordings > MAX_HELD_UP:
+            raise too_many_recordings(MAX_HELD_UP)
 
     @property
     def is_open(self) -> bool:

@@ -66,6 +66,12 @@ def too_many_items(limit: int) -> ProtocolError:
     )
 
 
+def too_many_recordings(limit: int) -> ProtocolError:
+    """They are heard when what is being said is over, which may be the client's to end."""
+    expected = f"at most {limit} recordings that wait for the end of the open turn"
+    return wrong("item", expected, "more; commit or clear it first", "too_many_recordings")
+
+
 def too_much_text(limit: int, path: str) -> ProtocolError:
     """The text of all items together is bounded."""
     expected = f"at most {limit} characters in the conversation together"

@@ -128,8 +128,9 @@ class RealtimeProtocol:
 
     @property
     def pending_turns(self) -> int:
-        """Committed turns whose transcript is not known yet."""
-        return self._turns.pending
+        """Committed turns whose transcript is not known yet, and comes whatever the client does
+        next."""
+        return 0 if self._turns.is_held_up else self._turns.pending
 
     @property
     def turns_committed(self) -> int:

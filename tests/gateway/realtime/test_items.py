@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookhear.gateway.realtime.answering.limits import DialogueLimits
+from lookhear.gateway.realtime.listening.under_way import MAX_HELD_UP
 from tests.gateway.conversing import MODELS, Talk, image, said, shown
 from tests.gateway.fake_chat import VISION
 from tests.gateway.scripted import Script
@@ -367,6 +368,24 @@ def test_what_a_commit_pushes_out_is_still_answered_by_who_waits_for_it() -> Non
     talk.complete("turn_1")
     assert talk.prompt() == [("user", "<a>", "What is this?", "\n", "And this?")]
     talk.reply("A square")
+
+
+def test_recordings_that_wait_for_the_open_turn_are_bounded() -> None:
+    talk = Talk()
+    talk.update({"audio": {"input": {"turn_detection": None}}})
+    talk.create(spoken())
+    talk.hear(1.0)
+    assert talk.protocol.pending_turns == 1, "it is heard before the open turn"
+    talk.complete("turn_1")
+    for _ in range(MAX_HELD_UP):
+        talk.create(spoken())
+    assert talk.protocol.pending_turns == 0, "what waits for the client is not waited for"
+    (problem,) = talk.create(spoken())
+    assert (problem["error"]["code"], problem["error"]["param"]) == ("too_many_recordings", "item")
+    talk.say_text("no recording")
+    talk.client("input_audio_buffer.commit")
+    assert talk.protocol.pending_turns == MAX_HELD_UP + 1
+    talk.create(spoken())
 
 
 def test_a_transcript_alone_is_taken_as_what_was_said() -> None:

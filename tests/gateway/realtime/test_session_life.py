@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import socket
@@ -239,6 +240,25 @@ async def test_a_client_far_ahead_waits_and_loses_nothing() -> None:
                 engine.release()
             items = [(await client.until(".completed"))["item_id"] for _ in range(6)]
             assert len(set(items)) == 6
+
+
+async def test_recordings_behind_an_open_turn_do_not_keep_it_open() -> None:
+    engine = FakeEngine(hold=True, sees=True)
+    config = GatewayConfig(port=0, max_pending_turns=2)
+    async with running(config, engine) as gateway:
+        async with gateway.client("model=fake/vision") as client:
+            await client.until("session.created")
+            await client.update({"type": "realtime", **MANUAL})
+            await client.append(tone(0.2))
+            recording = base64.b64encode(tone(0.2)).decode()
+            part = {"type": "input_audio", "audio": recording}
+            item = {"type": "message", "role": "user", "content": [part] * 2}
+            await client.send("conversation.item.create", item=item)
+            await client.send("input_audio_buffer.commit")
+            await client.until("input_audio_buffer.committed")
+            engine.release()
+            items = [(await client.until(".completed"))["item_id"] for _ in range(3)]
+            assert len(set(items)) == 2
 
 
 async def test_a_session_expires_when_told_to() -> None:
