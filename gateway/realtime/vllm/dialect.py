@@ -38,7 +38,9 @@ from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.audio.pcm import AudioFormat
 
 RATE = 16_000  # Hz, of PCM with 16 bits; there is no other
-SHORT = 4096  # characters: first frames that can be recognised
+# Characters of first frames that can be recognised: the longest prompt, in the two escapes of six
+# characters that JSON may write for one, and all else.
+SHORT = 12 * MAX_PROMPT + 4096
 DEPTH = 16  # levels of nesting
 LOWEST = -9999.0  # of a log probability: JSON has no infinity
 UPDATE, APPEND, COMMIT = (
@@ -105,11 +107,13 @@ class VllmDialect(Dialect):
     def first_settings(
         self, models: Sequence[ModelCard]
     ) -> tuple[SessionSettings, ProtocolError | None]:
-        """What is said ends where the client says so."""
+        """What is said ends where the client says so. Where no model transcribes, the session is
+        one that answers, and is never asked: its client is refused every model."""
         self._models = models
+        default = default_settings(models)
         settings = replace(
-            default_settings(models),
-            converse=None,
+            default,
+            converse=None if default.model is not None else default.converse,
             format=AudioFormat("audio/pcm", RATE),
             turn_detection=None,
         )

@@ -17,9 +17,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from lookhear.engine.messages import EndTurn, ModelCard, StartTurn
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.realtime.settings import MAX_PROMPT
 from lookhear.gateway.realtime.vllm.dialect import LOGPROBS, VllmDialect
 from lookhear.gateway.telemetry.ids import Ids
-from tests.gateway.fake_engine import transcript
+from tests.gateway.fake_chat import VISION
+from tests.gateway.fake_engine import FakeEngine, transcript
 from tests.gateway.running import PATIENCE, Running, running, tone
 
 RATE = 16_000
@@ -230,6 +232,21 @@ async def test_what_they_know_of_errors() -> None:
         assert await client.utterance(0.5) == transcript(8000)
 
 
+async def test_where_no_model_transcribes_clients_are_told() -> None:
+    engine = FakeEngine()
+    engine.models = [VISION]
+    async with running(engine=engine) as gateway:
+        for first, code in (
+            ({"type": "session.update", "model": VISION.id}, "model_not_found"),
+            (FINAL, "model_not_validated"),
+        ):
+            client = await opened(gateway, None)
+            await client.send(first, append(tone(0.1, RATE)), {"type": "no.such"})
+            codes = [(await client.next())["code"] for _ in range(3)]
+            assert codes == [code, "unsupported_audio", "unknown_event"]
+            await client.socket.close()
+
+
 async def test_names_that_clients_hard_wire_work(gateway: Running) -> None:
     client = await opened(gateway, "mistralai/Voxtral-Mini-4B-Realtime-2602")
     assert await client.utterance(0.5) == transcript(8000)
@@ -267,6 +284,8 @@ def test_no_frame_breaks_recognition(frame: str | bytes) -> None:
         ('{"type": "session.update", "model": "m"}', True),
         ('{"type": "session.update", "model": "m", "include": null}', True),
         ('{"type": "input_audio_buffer.commit", "final": false}', True),
+        (json.dumps({"type": "session.update", "model": "m", "prompt": "語" * MAX_PROMPT}), True),
+        (json.dumps({"type": "session.update", "model": "m", "prompt": "🚢" * MAX_PROMPT}), True),
         ('{"type": "session.update", "session": {"model": "m"}}', False),
         ('{"type": "session.update", "session": {}, "model": "m"}', False),
         ('{"type": "input_audio_buffer.commit"}', False),
