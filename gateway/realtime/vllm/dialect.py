@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, ValidationError
@@ -76,6 +76,15 @@ class AudioCommit(WireModel):
 M = TypeVar("M", bound=WireModel)
 
 
+@dataclass(slots=True)
+class _Utterance:
+    """frames: those that wait for the end of the utterances before it."""
+
+    item: str
+    frames: list[Json] = field(default_factory=list)
+    is_over: bool = False
+
+
 class VllmDialect(Dialect):
     """See `Dialect`."""
 
@@ -86,8 +95,7 @@ class VllmDialect(Dialect):
         self._is_validated = False  # a model that is served was named
         self._models: Sequence[ModelCard] = ()
         self._language: str | None = None
-        # Utterances whose text is to come, and how many behind each said nothing.
-        self._open: dict[str, int] = {}
+        self._utterances: list[_Utterance] = []  # not told to their end, in their order
 
     @staticmethod
     def recognises(frame: WireFrame) -> bool:
@@ -175,34 +183,41 @@ class VllmDialect(Dialect):
         match event:
             case events.SessionUpdated(session, settings):
                 return [{"type": "session.updated", "id": session, "model": settings.model}]
-            case events.TranscriptDelta(_, _, text, logprobs):
-                return [
-                    {"type": "transcription.delta", "delta": text, "logprobs": _logprobs(logprobs)}
-                ]
+            case events.TranscriptDelta(item, _, text, logprobs):
+                return self._tell(item, _delta(text, logprobs))
             case events.TurnCommitted(item):
-                self._open[item.id] = 0
-                return []
+                return self._tell(item.id)
             case events.TranscriptDone(item, text=text):
-                return self._ended(item, _done(text))
+                return self._tell(item, _done(text), is_over=True)
             case events.TranscriptFailed(item, problem=problem):
-                return self._ended(item, _error(problem.message, "processing_error"))
+                error = _error(problem.message, "processing_error")
+                return self._tell(item, error, is_over=True)
             case events.Refused(problem):
-                if problem.code == EMPTY_COMMIT:
-                    return self._nothing_said()
+                if problem.code == EMPTY_COMMIT:  # told all the same: clients count them
+                    return self._tell("", _done(""), is_over=True)
                 return [_error(problem.message, problem.code)]
             case _:
                 return []
 
-    def _ended(self, item: str, told: Json) -> list[Json]:
-        """An utterance, and those behind it that said nothing."""
-        return [told, *(_done("") for _ in range(self._open.pop(item, 0)))]
-
-    def _nothing_said(self) -> list[Json]:
-        """Told all the same, behind the texts of what was said before: clients count them."""
-        if not self._open:
-            return [_done("")]
-        self._open[next(reversed(self._open))] += 1
-        return []
+    def _tell(self, item: str, *frames: Json, is_over: bool = False) -> list[Json]:
+        """More of an utterance, which is new if it is not known. -> what is its turn to be told:
+        frames name no utterance, so they come in the order of these, also where a model hears the
+        later one sooner than another the one before. item: empty where nothing was said."""
+        utterance = next((u for u in self._utterances if item and u.item == item), None)
+        if utterance is None:
+            utterance = _Utterance(item)
+            self._utterances.append(utterance)
+        utterance.frames += frames
+        utterance.is_over = is_over
+        told: list[Json] = []
+        while self._utterances:
+            first = self._utterances[0]
+            told += first.frames
+            first.frames.clear()
+            if not first.is_over:
+                break
+            del self._utterances[0]
+        return told
 
 
 def _read(frame: WireFrame) -> dict[str, Any]:
@@ -249,6 +264,10 @@ def _logprobs(tokens: Sequence[TokenLogprob] | None) -> list[Json] | None:
     if tokens is None:
         return None
     return [{"token": t.token, "logprob": max(t.logprob, LOWEST), "bytes": t.bytes} for t in tokens]
+
+
+def _delta(text: str, logprobs: Sequence[TokenLogprob] | None) -> Json:
+    return {"type": "transcription.delta", "delta": text, "logprobs": _logprobs(logprobs)}
 
 
 def _done(text: str) -> Json:

@@ -17,6 +17,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from lookhear.engine.messages import EndTurn, ModelCard, StartTurn
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.realtime.protocol import events
+from lookhear.gateway.realtime.protocol.conversation import Item
+from lookhear.gateway.realtime.protocol.refusals import empty_commit
 from lookhear.gateway.realtime.settings import MAX_PROMPT
 from lookhear.gateway.realtime.vllm.dialect import LOGPROBS, VllmDialect
 from lookhear.gateway.telemetry.ids import Ids
@@ -142,6 +145,30 @@ async def test_nothing_said_is_told_in_its_turn(gateway: Running) -> None:
     engine.release()
     texts = [(await client.until("transcription.done"))["text"] for _ in range(5)]
     assert texts == [transcript(8000), "", "", transcript(4000), ""]
+
+
+def test_utterances_are_told_in_their_order_whichever_model_is_done_first() -> None:
+    dialect = VllmDialect(QueryParams(), Ids())
+
+    def told(event: events.SessionEvent) -> list[Any]:
+        return [frame.get("delta", frame.get("text")) for frame in dialect.render(event)]
+
+    def committed(item: str) -> events.SessionEvent:
+        return events.TurnCommitted(Item(item), None, 0.0, 1.0)
+
+    def done(item: str, text: str) -> events.SessionEvent:
+        return events.TranscriptDone(item, 0, text, 1.0, None, None)
+
+    assert told(events.TranscriptDelta("one", 0, "long", None)) == ["long"]
+    assert told(committed("one")) == []
+    assert told(events.TranscriptDelta("two", 0, "short", None)) == []
+    assert told(committed("two")) == []
+    assert told(done("two", "short")) == []
+    assert told(events.Refused(empty_commit())) == []
+    assert told(events.TranscriptDelta("three", 0, "and", None)) == []
+    assert told(events.TranscriptDelta("one", 0, "er", None)) == ["er"]
+    assert told(done("one", "longer")) == ["longer", "short", "short", "", "and"]
+    assert told(events.TranscriptDelta("three", 0, " so on", None)) == [" so on"]
 
 
 async def test_log_probabilities(gateway: Running) -> None:
