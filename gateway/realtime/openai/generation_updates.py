@@ -1,6 +1,7 @@
 """How a `realtime` session answers, as clients set it: for good, or for one response.
 
-As everywhere in a session, a field that is absent keeps its value and null sets it back. What
+As everywhere in a session, a field that is absent keeps its value and null sets it back; but for
+the fields of one response, where null is the session's value: so SDKs write what is not set. What
 OpenAI's format has no field for (temperature, top_p, seed, ...) is in the extension object
 `lookhear`.
 """
@@ -164,7 +165,8 @@ def converse_updated(
 def response_plan(settings: ConverseSettings, response: dict[str, Any]) -> ResponsePlan:
     """The settings for one `response.create` that changes them. Raises ProtocolError."""
     try:
-        patch = ResponsePatch.model_validate(response)
+        given = {name: value for name, value in response.items() if value is not None}
+        patch = ResponsePatch.model_validate(given)
     except ValidationError as error:
         raise invalid(error, "response") from None
     new = _with(settings, patch, "response")

@@ -136,6 +136,26 @@ def test_settings_and_what_one_response_changes_of_them() -> None:
     assert talk.prompt()[0] == ("system", "Be brief.")
 
 
+def test_what_is_null_for_one_response_is_as_in_the_session() -> None:
+    """Which is how SDKs write what is not set."""
+    talk = Talk()
+    tool = {"type": "function", "name": "f"}
+    talk.update({"instructions": "Be brief.", "max_output_tokens": 50, "tools": [tool]})
+    talk.say_text("Hi")
+    names = (
+        *("instructions", "max_output_tokens", "tools", "tool_choice", "parallel_tool_calls"),
+        *("output_modalities", "conversation", "input", "metadata", "prompt", "lookhear"),
+    )
+    talk.respond(dict.fromkeys(names))
+    assert talk.prompt() == [("system", "Be brief."), ("user", "Hi")]
+    settings = talk.asked[-1].settings
+    assert settings.max_tokens == 50 and [tool.name for tool in settings.tools] == ["f"]
+    talk.reply("A")
+    talk.respond({"instructions": "", "max_output_tokens": "inf", "tools": []})
+    assert talk.prompt()[0] == ("user", "Hi")
+    assert (talk.asked[-1].settings.max_tokens, talk.asked[-1].settings.tools) == (None, [])
+
+
 def test_the_length_limit_is_a_cap_and_reserves_nothing() -> None:
     talk = Talk()
     talk.update({"max_output_tokens": 4096})
