@@ -34,9 +34,9 @@ def checked_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _written(schema: dict[str, Any]) -> str:
+def _written(value: dict[str, Any]) -> str:
     try:
-        return json.dumps(schema, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+        return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     except ValueError:
         raise ValueError("expected JSON, got a number that is not finite") from None
 
@@ -109,6 +109,7 @@ def _variables(values: dict[str, Any]) -> dict[str, Any]:
         if name in values:
             raise ValueError(f"expected variables of the chat template, got {shown(name)}")
     check_json(values, MAX_DEPTH, bits=64)  # which is what goes between processes
+    _written(values)
     return values
 
 

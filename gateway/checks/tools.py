@@ -144,6 +144,12 @@ class ToolChoice:
 
 def tool_choice(value: Any) -> ToolChoice:
     """ "auto", "none", "required", one function, or some. ValueError for anything else."""
+    if isinstance(value, dict):
+        checked_schema(value)  # no deeper and no larger than one: it is told again as it came
+    return _chosen(value)
+
+
+def _chosen(value: Any) -> ToolChoice:
     match value:
         case None:
             return ToolChoice()
@@ -159,7 +165,7 @@ def tool_choice(value: Any) -> ToolChoice:
         ):
             mode, given = allowed.get("mode", "auto"), allowed.get("tools")
             if mode in ("auto", "required") and isinstance(given, list) and given:
-                names = [name for entry in given for name in tool_choice(entry).names]
+                names = [name for entry in given for name in _chosen(entry).names]
                 if len(names) == len(given):
                     return ToolChoice(mode, tuple(names), value)
     expected = '"auto", "none", "required", or an object that names a function'

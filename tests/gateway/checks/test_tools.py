@@ -1,4 +1,4 @@
-"""Arguments of calls as clients give them back."""
+"""Arguments of calls as clients give them back, and which tools are to be called."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookhear.gateway.checks.tools import readable_arguments
+from lookhear.gateway.checks.tools import readable_arguments, tool_choice
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -41,3 +41,22 @@ def test_what_is_behind_an_object_is_not_read() -> None:
 
 def test_no_arguments_are_none() -> None:
     assert readable_arguments("") == "{}"
+
+
+def allowed(levels: int) -> dict[str, Any]:
+    """So many choices, each of the next, the last of a function."""
+    choice: dict[str, Any] = {"type": "function", "name": "f"}
+    for _ in range(levels):
+        choice = {"type": "allowed_tools", "tools": [choice]}
+    return choice
+
+
+def test_a_choice_is_no_deeper_than_a_schema() -> None:
+    assert tool_choice(allowed(1)).names == ("f",)
+    with pytest.raises(ValueError, match="expected at most 64 levels of nesting"):
+        tool_choice(allowed(600))
+
+
+def test_a_choice_can_be_told_again() -> None:
+    with pytest.raises(ValueError, match="not finite"):
+        tool_choice({"type": "function", "name": "f", "x": float("inf")})

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from lookhear.engine.messages import EngineFailed
+from lookhear.gateway.realtime.openai.parsing import parse_client_event
+from lookhear.gateway.realtime.protocol.commands import Append
+from lookhear.gateway.realtime.protocol.outputs import Send
 from tests.gateway.conversing import Talk, said, shown
 from tests.gateway.fake_chat import VISION
 from tests.gateway.scripted import Script
@@ -154,6 +157,18 @@ def test_what_is_null_for_one_response_is_as_in_the_session() -> None:
     talk.respond({"instructions": "", "max_output_tokens": "inf", "tools": []})
     assert talk.prompt()[0] == ("user", "Hi")
     assert (talk.asked[-1].settings.max_tokens, talk.asked[-1].settings.tools) == (None, [])
+
+
+def test_variables_of_the_template_are_finite_numbers() -> None:
+    """1e999 is JSON, and would be told again as Infinity, which is none."""
+    lookhear = '{"chat_template_kwargs": {"x": 1e999}}'
+    session = f'{{"type": "realtime", "lookhear": {lookhear}}}'
+    command = parse_client_event(f'{{"type": "session.update", "session": {session}}}')
+    assert not isinstance(command, Append)
+    (output,) = Talk().protocol.receive(command, now=0.0)
+    assert isinstance(output, Send) and output.event["type"] == "error"
+    assert output.event["error"]["param"] == "session.lookhear.chat_template_kwargs"
+    assert "not finite" in output.event["error"]["message"]
 
 
 def test_the_length_limit_is_a_cap_and_reserves_nothing() -> None:
