@@ -5,11 +5,30 @@ const LONGEST_LINE = 42;
 const LONGEST_CUE = 2 * LONGEST_LINE; // characters
 const LONGEST_TIME = 6000; // ms
 
+// The text cut where its words begin: signs and spaces are the text's, of which words lack some.
+function timed(text, words) {
+  const found = [];
+  let at = 0;
+  for (const { word, start, end } of words) {
+    const written = word.trim();
+    const begin = text.indexOf(written, at);
+    if (!written || begin < 0) continue;
+    found.push({ begin: found.length ? begin : 0, start, end });
+    at = begin + written.length;
+  }
+  return found.map(({ begin, start, end }, index) => ({
+    word: text.slice(begin, found[index + 1]?.begin),
+    start,
+    end,
+  }));
+}
+
 function words({ start, end, text, words }) {
-  if (words.length) return words.map((w) => ({ ...w, word: w.word.trim() })).filter((w) => w.word);
+  const found = timed(text, words);
+  if (found.length) return found;
   // Without word times: as if every character took as long.
   const each = (end - start) / Math.max(1, text.length);
-  return [...text.matchAll(/\S+/g)].map(({ 0: word, index }) => ({
+  return [...text.matchAll(/\S+\s*/g)].map(({ 0: word, index }) => ({
     word,
     start: start + index * each,
     end: start + (index + word.length) * each,
@@ -24,14 +43,14 @@ export function cues(turns) {
     for (const { word, start, end } of words(turn)) {
       const isFull =
         cue &&
-        (cue.text.length + 1 + word.length > LONGEST_CUE ||
+        (cue.text.length + word.trimEnd().length > LONGEST_CUE ||
           end - cue.start > LONGEST_TIME ||
-          (/[.!?]$/.test(cue.text) && cue.text.length > LONGEST_LINE));
+          (/[.!?。！？]\s*$/.test(cue.text) && cue.text.length > LONGEST_LINE));
       if (!cue || isFull) all.push((cue = { start, end, text: word }));
-      else Object.assign(cue, { end, text: `${cue.text} ${word}` });
+      else Object.assign(cue, { end, text: cue.text + word });
     }
   }
-  return all;
+  return all.map((cue) => ({ ...cue, text: cue.text.trim() }));
 }
 
 function lines(text) {

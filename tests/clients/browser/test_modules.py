@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
@@ -120,3 +121,38 @@ async def test_why_a_connection_ended_is_a_sentence(page: Page) -> None:
         return [away, late, whole].map((problem) => closedProblem(1001, "", problem));
     })()""")
     assert said == ["The server is shutting down.", "The session is over.", "Nothing was said."]
+
+
+async def test_subtitles_have_the_signs_and_spaces_of_the_text(page: Page) -> None:
+    """A sign that came after its word is in no word, and not every word has a space before it."""
+    said = [
+        (
+            "An inter-office line. 3.5, at www.one.org.",
+            "An inter -office line 3 .5 at www .one.org",
+        ),
+        ("今天的天气很好。我们走吧。", "今天 的 天气 很好 我们 走 吧"),
+        ("No times: 3.5,  here.", ""),
+    ]
+    shown = await page.js(
+        """(async (said) => {
+        const { cues } = await import("./transcript/subtitles.js");
+        const timed = (word, index) => ({ word, start: index * 100, end: index * 100 + 100 });
+        return said.map(([text, words]) => cues([
+            { start: 0, end: 2000, text, words: words.split(" ").filter(Boolean).map(timed) },
+        ]).map((cue) => cue.text));
+    })(SAID)""".replace("SAID", json.dumps(said))
+    )
+    assert shown == [[text] for text, _ in said]
+
+
+async def test_a_cue_ends_with_a_long_sentence(page: Page) -> None:
+    cues = await page.js("""(async () => {
+        const { cues } = await import("./transcript/subtitles.js");
+        const [first, next] = ["天".repeat(43) + "。", "很好。"];
+        const times = [{ word: first, start: 0, end: 900 }, { word: next, start: 900, end: 1200 }];
+        return cues([{ start: 0, end: 1200, text: first + next, words: times }]);
+    })()""")
+    assert [(cue["start"], cue["end"], cue["text"][-2:]) for cue in cues] == [
+        (0, 900, "天。"),
+        (900, 1200, "好。"),
+    ]
