@@ -21,11 +21,16 @@ from lookhear.chat.answers import (
 
 # What a model writes must not move the cursor, ring, or name the window.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_PIECES = re.compile(r"\n|[^\S\n]+|\S+")
+# Chinese and Japanese have no spaces to wait for: a character is a piece of its own, with the signs
+# that no line begins with.
+_WIDE = "\u2e80-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\U00020000-\U0003fffd"
+_SIGNS = "。、，．！？：；」』）】》…"
+_PIECES = re.compile(rf"\n|[^\S\n]+|(?:[{_WIDE}]|[^\s{_WIDE}]+)[{_SIGNS}]*")
 
 
 class WordWrap:
-    """Text that comes in pieces, broken at words. The last word is held until it is whole."""
+    """Text that comes in pieces, broken at words. The last word is held until it is whole,
+    in Chinese and Japanese the last character."""
 
     def __init__(self, width: int) -> None:
         self._width = width

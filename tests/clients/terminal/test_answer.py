@@ -70,7 +70,13 @@ def test_words_are_not_broken() -> None:
         wrapped(["one two th", "ree", " four\n  five six"], 10) == "one two\nthree four\n  five six"
     )
     assert wrapped(["a", " verylongwordindeed", " b"], 5) == "a\nverylongwordindeed\nb"
-    assert wrapped(["円 円円円"], 6) == "円\n円円円"
+
+
+def test_chinese_and_japanese_are_shown_as_they_come() -> None:
+    wrap = WordWrap(6)
+    assert [wrap.add(character) for character in "今天。很好"] == ["", "今", "", "天。", "\n很"]
+    assert wrapped(["円 円円円"], 6) == "円 円\n円円"
+    assert wrapped(["今OK", "。天"], 6) == "今OK。\n天"  # no line begins with a sign
 
 
 @given(st.text(alphabet="ab \n", max_size=60), st.lists(st.integers(0, 60)), st.integers(1, 12))
@@ -84,3 +90,10 @@ def test_how_text_comes_does_not_change_how_it_looks(
     assert once.split() == text.split()
     for line in once.splitlines():
         assert len(line.strip()) <= width or len(line.split()) == 1
+
+
+@given(st.text(alphabet="a天。 \n", max_size=30), st.integers(2, 12))
+def test_how_chinese_comes_does_not_change_how_it_looks(text: str, width: int) -> None:
+    once = wrapped([text], width)
+    assert wrapped(list(text), width) == once
+    assert "".join(once.split()) == "".join(text.split())
