@@ -49,6 +49,7 @@ class CountingServer:
     refusals: list[int] = field(default_factory=list)
     refusal: tuple[str, str] = ("too_many_speakers", "all places are taken")  # code, message
     is_away: bool = False  # a proxy says so
+    failing_turns: tuple[int, ...] = ()  # of each connection, counted from 0: given up at their end
     connections: int = 0
     updates: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
@@ -209,6 +210,10 @@ class _Listener:
             await self.complete(item, text)
 
     async def complete(self, item: str, text: str) -> None:
+        if int(item.rpartition("_")[2]) - 1 in self.server.failing_turns:
+            error = {"type": "server_error", "code": "engine_failed", "message": "out of memory"}
+            await self.transcription("failed", item, error=error)
+            return
         usage = {"type": "duration", "seconds": 1.0}
         await self.transcription("completed", item, transcript=text, usage=usage)
 

@@ -117,7 +117,7 @@ async def _listen(
         else:
             blocks = _something(read_blocks(sys.stdin.fileno(), stop), stop)
             pieces = read_stream(blocks, parsed.rate)
-        await transcribe_live(
+        return await transcribe_live(
             client,
             pieces,
             status,
@@ -131,7 +131,6 @@ async def _listen(
             near_field=parsed.near_field,
             speakers=parsed.speakers,
         )
-    return 0
 
 
 async def _something(blocks: AsyncIterator[bytes], stop: asyncio.Event) -> AsyncIterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lookhear.client import AsyncClient
-from lookhear.live.events import TurnCompleted
+from lookhear.live.events import TurnCompleted, TurnFailed
 from lookhear.terminal.output import print_event
 from lookhear.terminal.status_line import StatusLine
 from lookhear.terminal.subtitles import FORMATS, TranscriptFile
@@ -43,8 +44,9 @@ async def transcribe_live(
     form: str,
     out: TranscriptFile | None = None,
     **session: Any,
-) -> None:
-    """Until the source ends and its last turn is done. form: "text", "json", "srt", "vtt".
+) -> int:
+    """Until the source ends and its last turn is done: the exit status, 1 if a turn failed.
+    form: "text", "json", "srt", "vtt".
 
     pieces: 16-bit mono PCM at 24 kHz. session: as of `AsyncClient.transcribe`. LookhearError.
     """
@@ -52,6 +54,7 @@ async def transcribe_live(
     heard = status.meter.watch(pieces)
     events = client.transcribe(heard, provisional=provisional, **session)
     completed: list[TurnCompleted] = []
+    failed = 0
     console = Console(highlight=False)
     with contextlib.ExitStack() as shown:
         if form == "text":
@@ -62,13 +65,18 @@ async def transcribe_live(
                     completed.append(event)
                     if out is not None:
                         out.add(event)
+                elif isinstance(event, TurnFailed):
+                    failed += 1
+                    if form != "text":  # which shows it in its place
+                        print(f"lookhear: a turn failed: {event.message}", file=sys.stderr)
                 if form == "json":
                     print_event(event)
                 elif form == "text":
                     transcript.show(event)
-    if out is not None:
+    if out is not None and (completed or not failed):  # what is there is worth more than nothing
         out.save()
     if form in FORMATS:
         print(FORMATS[form](completed), end="")
     elif form == "text" and console.is_terminal:
         console.print(Text(status.summary(), style="dim"))
+    return 1 if failed else 0

@@ -261,5 +261,4 @@ def _live(parsed: argparse.Namespace) -> int:
             near_field=parsed.near_field,
             speakers=parsed.speakers,
         )
-        asyncio.run(session)
-    return 0
+        return asyncio.run(session)

@@ -268,6 +268,21 @@ def test_a_pipe_with_something_else(
     assert f"expected WAV or bare 16-bit PCM, got audio/{kind}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_turn_that_fails_is_no_success(
+    counting: CountingServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    form: list[str],
+) -> None:
+    counting.failing_turns = (0,)
+    with piped(monkeypatch, PCM):
+        assert cli.main(["listen", "-", "--server", counting.url, *form]) == 1
+    told = capsys.readouterr()
+    assert "out of memory" in told.out
+    assert ("lookhear: a turn failed: out of memory\n" in told.err) == bool(form)
+
+
 def test_a_pipe_with_nothing(
     counting: CountingServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

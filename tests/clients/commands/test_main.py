@@ -173,6 +173,21 @@ def test_live_into_a_file(
     assert text in out.read_text().splitlines()
 
 
+def test_where_a_live_turn_fails_subtitles_say_so_and_keep_what_was_there(
+    counting: CountingServer,
+    recording: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    counting.failing_turns = (0,)
+    out = tmp_path / "said.srt"
+    out.write_text("of yesterday")
+    command = ["transcribe", "--live", "--server", counting.url, recording, "--format", "srt"]
+    assert cli.main([*command, "--out", str(out)]) == 1
+    assert "lookhear: a turn failed: out of memory\n" in capsys.readouterr().err
+    assert out.read_text() == "of yesterday"
+
+
 def test_a_server_that_is_not_there(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
     port = server.free_port()
     command = ["transcribe", "--live", "--server", f"http://127.0.0.1:{port}", recording]
