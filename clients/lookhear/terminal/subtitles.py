@@ -24,15 +24,27 @@ Cue = tuple[float, float, str]  # from, to (seconds), text
 def cues(turns: Sequence[TurnCompleted]) -> list[Cue]:
     """In the order of speaking. Long turns become several cues, their time divided by letters."""
     found: list[Cue] = []
-    for turn in sorted(turns, key=lambda turn: turn.start):
-        pieces = _pieces(turn.text)
+    for start, whole_end, text in _parts(turns):
+        pieces = _pieces(text)
         letters = sum(map(len, pieces))
-        start = turn.start
+        seconds = whole_end - start
         for piece in pieces:
-            end = start + (turn.end - turn.start) * len(piece) / letters
+            end = start + seconds * len(piece) / letters
             found.append((start, end, piece))
             start = end
     return found
+
+
+def _parts(turns: Sequence[TurnCompleted]) -> list[Cue]:
+    """What was said without a break: a turn, or what one speaker says of it, where that is told."""
+    parts: list[Cue] = []
+    for turn in sorted(turns, key=lambda turn: turn.start):
+        if turn.said:
+            said = (p for p in turn.said if p.text.strip())
+            parts += [(p.start, p.end, f"{p.speaker}: {p.text.strip()}") for p in said]
+        elif turn.text.strip():
+            parts.append((turn.start, turn.end, turn.text.strip()))
+    return parts
 
 
 def _pieces(text: str) -> list[str]:
@@ -76,9 +88,8 @@ def vtt(turns: Sequence[TurnCompleted]) -> str:
 
 
 def txt(turns: Sequence[TurnCompleted]) -> str:
-    """A line per turn."""
-    said = sorted(turns, key=lambda turn: turn.start)
-    return "".join(f"{turn.text.strip()}\n" for turn in said if turn.text.strip())
+    """A line per turn, or for each part of it that one speaker says."""
+    return "".join(f"{text}\n" for _, _, text in _parts(turns))
 
 
 FORMATS: dict[str, Callable[[Sequence[TurnCompleted]], str]] = {"srt": srt, "vtt": vtt}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from lookhear.errors import UsageError
-from lookhear.live.events import TurnCompleted
+from lookhear.live.events import Said, TurnCompleted
 from lookhear.terminal.subtitles import TranscriptFile, cues, srt, txt, vtt
 
 TURNS = [TurnCompleted("b", " two ", 61.0, 3661.25), TurnCompleted("a", "one", 0.5, 59.9996)]
@@ -23,6 +23,13 @@ def test_formats() -> None:
     assert vtt(TURNS[:1]) == "WEBVTT\n\n00:01:01.000 --> 01:01:01.250\ntwo\n\n"
     assert txt(TURNS) == "one\ntwo\n"
     assert srt([TurnCompleted("a", " ", 0.0, 1.0)]) == ""
+
+
+def test_who_says_what_is_told() -> None:
+    said = (Said("A", "Hello there.", 0.0, 1.5), Said("B", " Hi Bob.", 1.5, 3.0))
+    turns = [TurnCompleted("i", "Hello there. Hi Bob.", 0.0, 3.0, "en", said), TURNS[1]]
+    assert txt(turns) == "A: Hello there.\nB: Hi Bob.\none\n"
+    assert cues(turns[:1]) == [(0.0, 1.5, "A: Hello there."), (1.5, 3.0, "B: Hi Bob.")]
 
 
 @given(st.lists(st.text("ab. ,", max_size=30)))
