@@ -28,11 +28,15 @@ _WAIT_SECONDS = 1.0
 # What ends a program that does not handle it: nobody would end the child.
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 _OUR_PORTS = range(20_000, 32_000)  # below those that systems choose from
-# Settings that are of a server for others: where it listens, what its models are called.
+# Settings that are of a server for others: where it listens, who may come, what its models are
+# called. What may be a list of keys for it is one key to us, and we would know none of a file.
 _NOT_OURS = [
     f"LOOKHEAR_{name}"
-    for name in ("CONFIG", "SSL_CERTFILE", "SSL_KEYFILE", "SERVED_NAME", "WORKERS")
-]
+    for name in (
+        "CONFIG", "SSL_CERTFILE", "SSL_KEYFILE", "API_KEY", "API_KEY_FILE",
+        "SERVED_NAME", "ALIAS", "WORKERS", "ENCODERS",
+    )
+]  # fmt: skip
 _SERVER_PACKAGES = ("starlette", "uvicorn", "torch")  # what `lookhear[server]` brings
 
 

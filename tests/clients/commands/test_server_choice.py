@@ -44,11 +44,19 @@ def test_the_environment_names_the_server(
 def test_a_private_server_is_not_configured_as_one_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("LOOKHEAR_CONFIG", "/nowhere.yaml")
-    monkeypatch.setenv("LOOKHEAR_SSL_CERTFILE", "/nowhere.pem")
+    strange = {
+        "CONFIG": "/nowhere.yaml",
+        "SSL_CERTFILE": "/nowhere.pem",
+        "API_KEY": "[one,two]",
+        "API_KEY_FILE": "/nowhere",
+        "ALIAS": "ear=another-model",
+        "ENCODERS": "another-model=1",
+    }
+    for name, value in strange.items():
+        monkeypatch.setenv(f"LOOKHEAR_{name}", value)
     monkeypatch.setenv("LOOKHEAR_DEVICE", "cuda")
     server = ServerProcess(1)
     environment = server._environment
     server.__exit__()  # its log
     assert environment is not None and environment["LOOKHEAR_DEVICE"] == "cuda"
-    assert not {"LOOKHEAR_CONFIG", "LOOKHEAR_SSL_CERTFILE"} & environment.keys()
+    assert not {f"LOOKHEAR_{name}" for name in strange} & environment.keys()
