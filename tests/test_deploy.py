@@ -227,6 +227,13 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     assert not wrong, done.stderr
 
 
+def test_it_is_told_what_of_the_unit_is_of_the_server_alone() -> None:
+    """The bridge does not say when it is ready, and a SIGHUP would end it."""
+    page = (ROOT / "docs" / "wyoming.md").read_text("utf-8")
+    assert unit()["Type"] == "notify" and "`Type=exec`" in page
+    assert "ExecReload" in unit() and "without `ExecReload=`" in page
+
+
 def test_nginx_passes_sockets_on_and_waits_long_enough() -> None:
     found = crossplane.parse(str(DEPLOY / "nginx.conf"), check_ctx=False)
     assert found["status"] == "ok", found["errors"]
