@@ -225,7 +225,7 @@ def uvicorn_config(app: ASGIApp, config: GatewayConfig, doors: Doors) -> uvicorn
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket bound to the address. Raises OSError: it is taken, not ours, or none."""
+    """A socket that listens there. Raises OSError: the address is taken, not ours, or none."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except UnicodeError as error:
@@ -235,6 +235,8 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
+        # At once: until one of them listens, several may be bound, and the last would serve nobody.
+        sock.listen()
     except OSError:
         sock.close()
         raise

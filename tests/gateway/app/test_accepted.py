@@ -20,6 +20,12 @@ from tests.gateway.sockets.test_requests import HEALTH, Caller
 __all__ = ["folder"]  # a fixture
 
 
+def test_an_address_is_taken_as_soon_as_a_server_has_begun() -> None:
+    """Not when it serves: the second of two that start together would believe that it does, too."""
+    with bind("127.0.0.1", 0) as begun, pytest.raises(OSError, match="in use"):
+        bind("127.0.0.1", begun.getsockname()[1]).close()
+
+
 @pytest.mark.parametrize("is_encrypted", [False, True])
 async def test_they_are_served(is_encrypted: bool, folder: Path) -> None:
     config = encrypted(folder) if is_encrypted else GatewayConfig(port=0)
@@ -36,7 +42,6 @@ async def test_they_are_served(is_encrypted: bool, folder: Path) -> None:
     loop = asyncio.get_running_loop()
     with bind("127.0.0.1", 0) as listening:
         listening.setblocking(False)
-        listening.listen()
         async with asyncio.timeout(PATIENCE):
             await loaded.wait()
             for _ in range(3):
