@@ -17,7 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from lookhear.commands.private_server import is_running, server_installed
-from lookhear.errors import KEY_HINT, AddressError, ConnectionFailed, NotInstalled
+from lookhear.errors import (
+    KEY_HINT,
+    AddressError,
+    ConnectionFailed,
+    NotInstalled,
+    ProtocolError,
+)
 from lookhear.transport.address import KEY_VARIABLE, SERVER_VARIABLE, Server, usual_server
 
 LOCAL = "lookhear.local"  # the entry-point group of what the server part knows of this machine
@@ -89,7 +95,7 @@ def served(url: str, api_key: str | None) -> list[Row]:
         raise ValueError(f"expected a URL like {Server().base_url}, got {url!r}") from None
     try:
         status, body = server.exchange("/v1/models", timeout=TIMEOUT)
-    except ConnectionFailed as error:
+    except (ConnectionFailed, ProtocolError) as error:
         raise ValueError(str(error).removeprefix(f"cannot reach {url}: ")) from None
     if status == HTTPStatus.UNAUTHORIZED:
         raise ValueError(f"{server.refusal(status, body)}; {KEY_HINT}")

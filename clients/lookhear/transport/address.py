@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any, NoReturn
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from lookhear.errors import (
@@ -86,9 +86,10 @@ class Server:
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
 
     def opener(self, *handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
-        """What urllib opens its requests with; it knows whether a proxy is on the way."""
+        """What urllib opens its requests with; it knows whether a proxy is on the way.
+        ProtocolError where the server sends elsewhere."""
         direct = [urllib.request.ProxyHandler({})] if self.is_local else []
-        return urllib.request.build_opener(*handlers, *direct)
+        return urllib.request.build_opener(_NoRedirects(), *handlers, *direct)
 
     def refusal(self, status: int, body: bytes) -> ServerError:
         """The typed exception for an HTTP answer that is not 2xx."""
@@ -113,7 +114,8 @@ class Server:
     def exchange(
         self, path: str, upload: Upload | None = None, timeout: float | None = 30.0
     ) -> tuple[int, bytes]:
-        """As `request`, but any HTTP status is an answer. ConnectionFailed."""
+        """As `request`, but any HTTP status is an answer. ConnectionFailed; ProtocolError where
+        the server sends elsewhere."""
         body, content_type = upload or (None, None)
         headers = self.headers() | ({"Content-Type": content_type} if content_type else {})
         request = urllib.request.Request(self.http_url(path), data=body, headers=headers)
@@ -137,6 +139,24 @@ class Server:
             raise ProtocolError(
                 f"{self.http_url(path)}: expected JSON, got {said!r}; is this the right server?"
             ) from None
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The key is for the server that was named, and what was uploaded would not be sent again."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> NoReturn:
+        """ProtocolError."""
+        fp.close()
+        said = f"{req.full_url}: expected an answer, got a redirect to {newurl}"
+        raise ProtocolError(f"{said}; is that the server?")
 
 
 def usual_server() -> str | None:

@@ -31,7 +31,7 @@ async def post_events(
 ) -> AsyncGenerator[str, None]:
     """POST JSON, or an upload, and yield the `data` of each event of the answer. Closing hangs up.
 
-    timeout: seconds that the server may be silent. ServerError, ConnectionFailed.
+    timeout: seconds that the server may be silent. ServerError, ConnectionFailed, ProtocolError.
     """
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[Line] = asyncio.Queue()  # of `_MAX_LINES`: `_Request` sees to it
@@ -90,6 +90,8 @@ class _Request(threading.Thread):
         except urllib.error.HTTPError as error:
             with error:
                 self._pass_on(self._refusal(error))
+        except LookhearError as error:
+            self._pass_on(error)
         except (OSError, http.client.HTTPException, ValueError) as error:
             # ValueError: what the standard library says when it reads from a socket that was closed
             why = f"cannot reach {self._server.base_url}: {in_words(error)}"

@@ -103,6 +103,8 @@ class _Answers(BaseHTTPRequestHandler):
         status, body = answer(self.server.sent[-1]) if callable(answer) else answer  # type: ignore[attr-defined]
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
+        if 300 <= status < 400:
+            self.send_header("Location", data.decode())
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -159,6 +161,22 @@ def test_what_is_no_answer_of_ours(http: Any) -> None:
     with pytest.raises(ProtocolError, match="/v1/models: expected JSON, got '<h1>It works!"):
         Server(http.url).get_json("/v1/models")
     assert not is_running(Server(http.url))
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_who_sends_elsewhere_is_not_followed(http: Any, status: int) -> None:
+    """Nobody else is told the key, and no upload becomes a question without one."""
+    for path in ("/v1/models", "/v1/audio/transcriptions", "/v1/chat/completions"):
+        http.answers[path] = (status, f"{http.url}/elsewhere".encode())
+    http.answers["/elsewhere"] = (200, LISTING)
+    client = AsyncClient(http.url, "secret")
+    with pytest.raises(ProtocolError, match=f"got a redirect to {http.url}/elsewhere; is that"):
+        await client.models()
+    with pytest.raises(ProtocolError, match="got a redirect to"):
+        await client.transcribe_file(b"x", model="m")
+    with pytest.raises(ProtocolError, match="got a redirect to"):
+        async for _ in client.chat("Well?", model="m"):
+            pass
 
 
 @pytest.mark.parametrize(
