@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
+import stat
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -133,9 +135,22 @@ def _stem(file: str) -> str:
     return Path(urlsplit(file).path if is_url(file) else file).stem or "file"
 
 
+def _require_apart(files: Sequence[str], target: Callable[[str], Path]) -> None:
+    """UsageError where a text would be written over a recording."""
+    found = [os.stat(file) for file in files if file != "-" and not is_url(file)]
+    heard = {(one.st_dev, one.st_ino) for one in found if stat.S_ISREG(one.st_mode)}
+    for written in map(target, files):
+        with contextlib.suppress(OSError):  # there is none of that name
+            there = os.stat(written)
+            if (there.st_dev, there.st_ino) in heard:
+                raise UsageError(f"--out: expected another file than the recording, got {written}")
+
+
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise OutputError(f"cannot write into {folder}: expected a folder, got a file") from None
     except OSError as error:
         raise OutputError(f"cannot write into {folder}: {error.strerror}") from error
     if not os.access(folder, os.W_OK):
@@ -145,6 +160,8 @@ def _make_folder(folder: Path) -> None:
 def _whole(parsed: argparse.Namespace) -> int:
     """Whole files, each in one request. What is wrong with one does not keep the others."""
     form, target = _outputs(parsed)
+    if target is not None:
+        _require_apart(parsed.files, target)
     if parsed.speakers and form in ("srt", "vtt"):
         raise UsageError(f"transcribe --speakers: expected text or json, got {form}")
     console = Console(stderr=True)
@@ -242,6 +259,8 @@ def _live(parsed: argparse.Namespace) -> int:
         raise UsageError("transcribe --live: expected no --no-vad, it is for whole files")
     form = parsed.format or "text"
     out = None if parsed.out is None else TranscriptFile(parsed.out)
+    if out is not None:
+        _require_apart(parsed.files, lambda file: Path(parsed.out))
     try:
         require_playable(parsed.files[0])  # before a server is started for it
     except SourceError as error:

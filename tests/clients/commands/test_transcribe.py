@@ -292,7 +292,7 @@ def test_names_with_brackets_are_told_whole(
         (["a.wav", "new/../a.wav", "--out", "folder"], 1, "no such file"),
         (["a.wav", "./a.wav", "--out", "folder"], 2, "would be written to a.txt"),
         (["a.wav", "--out", "x.doc"], 2, "expected .txt, .srt, .vtt or .json"),
-        (["a.wav", "b.mp3", "--out", "a.wav"], 1, "cannot write into a.wav"),
+        (["a.wav", "b.mp3", "--out", "a.wav"], 1, "a.wav: expected a folder, got a file"),
         (["a.wav", "b.mp3", "--out", "x.srt"], 2, "--out: expected a folder for several files"),
         (["a.wav", "--out", "c.srt", "--format", "vtt"], 2, "says srt and --format vtt"),
         (["a.wav", "--out", "no/such/x.txt"], 1, "cannot write no/such/x.txt"),
@@ -314,6 +314,25 @@ def test_what_cannot_be_done_is_one_line(
     said = [line for line in captured.err.splitlines() if line.startswith("lookhear: ")]
     assert len(said) == 1 and words in said[0] and captured.out == ""
     assert not os.path.exists("x.srt") and not os.path.exists("c.srt")
+
+
+@pytest.mark.parametrize("out", ["talk.txt", "./talk.txt", "linked.txt", "folder/"])
+@pytest.mark.parametrize("live", [[], ["--live"]], ids=["whole", "live"])
+def test_a_recording_is_not_written_over(
+    server: FileServer,
+    files: list[str],
+    capsys: pytest.CaptureFixture[str],
+    out: str,
+    live: list[str],
+) -> None:
+    os.mkdir("folder")
+    os.rename("a.wav", "folder/talk.txt")
+    for other in ("talk.txt", "linked.txt"):
+        os.link("folder/talk.txt", other)
+    assert transcribe(server, "talk.txt", "--out", out, *live) in (1, 2)
+    assert Path("talk.txt").read_text() == "a" and not server.bodies
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--out: expected" in line
 
 
 def test_where_the_text_goes_is_looked_at_before_transcribing(
