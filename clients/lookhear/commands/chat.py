@@ -8,6 +8,7 @@ import contextlib
 import json
 import math
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lookhear.blocking import Client
-from lookhear.chat.answers import QuestionHeard
+from lookhear.chat.answers import AnswerEvent, QuestionHeard
 from lookhear.chat.content import named
 from lookhear.client import AsyncClient
 from lookhear.commands.chat_loop import ChatLoop
@@ -147,14 +148,26 @@ def _typed(parsed: argparse.Namespace, url: str) -> int:
             **settings,
         )
         try:
-            with answer, AnswerDisplay(console) as display:
-                show = print_event if parsed.json else display.show
+            with answer, _display(parsed, console) as show:
                 for event in answer.events():
                     show(event)
         except InvalidRequest as error:
             asked = int(parsed.system is not None)  # where the question stands
             raise named(error, [*parsed.image, *parsed.video], asked) from error
     return 0
+
+
+@contextlib.contextmanager
+def _display(
+    parsed: argparse.Namespace, console: Console
+) -> Iterator[Callable[[AnswerEvent], None]]:
+    """What shows the events of an answer. JSON goes to stdout as it is: on a terminal whatever is
+    printed while a display spins is broken into lines."""
+    if parsed.json:
+        yield print_event
+        return
+    with AnswerDisplay(console) as display:
+        yield display.show
 
 
 async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
@@ -186,8 +199,7 @@ async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
             console.print(Text(question, style="bold cyan"), soft_wrap=True)
         try:
             async with talk.respond() as answer:
-                with AnswerDisplay(console) as display:
-                    show = print_event if parsed.json else display.show
+                with _display(parsed, console) as show:
                     async for event in answer.events():
                         show(event)
         except ServerError as error:

@@ -6,10 +6,12 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from datetime import timedelta
+from typing import IO
 
 from rich.console import Console
+from rich.file_proxy import FileProxy
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -46,8 +48,9 @@ def progress(console: Console, title: str) -> Iterator[Report]:
         yield _lines(console, title)
         return
     # On a terminal what is printed stands above the bar; elsewhere it must get where it is to go.
-    above = sys.stdout.isatty()
-    with Progress(*columns, console=console, transient=True, redirect_stdout=above) as bars:
+    above = redirect_stdout(_Above(console, sys.stdout)) if sys.stdout.isatty() else nullcontext()
+    bars = Progress(*columns, console=console, transient=True, redirect_stdout=False)
+    with bars, above:
         task = bars.add_task(title, total=None, percent="")
 
         def report(stage: str, share: float | None) -> None:
@@ -56,6 +59,22 @@ def progress(console: Console, title: str) -> Iterator[Report]:
             bars.update(task, description=stage, total=total, completed=done, percent=percent)
 
         yield report
+
+
+class _Above(FileProxy):
+    """Lines that are printed while there is a bar: above it, and as they are. Rich's own way breaks
+    them at the terminal's width, of which JSON knows nothing."""
+
+    def __init__(self, console: Console, file: IO[str]) -> None:
+        super().__init__(console, file)
+        self._console = console
+        self._line = ""
+
+    def write(self, text: str) -> int:
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self._console.print(Text(line), soft_wrap=True)
+        return len(text)
 
 
 @contextmanager

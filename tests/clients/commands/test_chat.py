@@ -76,6 +76,24 @@ def test_json_is_one_event_per_line(chat: ChatServer, capsys: pytest.CaptureFixt
     assert events[-1]["text"] == "A circle." and events[-1]["usage"]["cached"] == 64
 
 
+@pytest.mark.parametrize("spoken", [False, True], ids=["typed", "spoken"])
+def test_json_is_not_wrapped_on_a_terminal(
+    chat: ChatServer,
+    talking: TalkingServer,
+    question: str,
+    spoken: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", terminal := Typed())
+    url = talking.url if spoken else chat.url
+    asked = ["--audio", question] if spoken else ["What is it?"]
+    assert cli.main(["chat", "--server", url, "--json", *asked]) == 0
+    events = [json.loads(line) for line in terminal.getvalue().splitlines()]
+    assert events[-1]["event"] == "AnswerCompleted"
+
+
 def test_an_answer_keeps_to_a_schema(
     chat: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

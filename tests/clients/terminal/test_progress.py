@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import threading
 
+import pytest
 from rich.console import Console
 from rich.progress import Progress
 
 from lookhear.terminal.progress import _Left, counting, progress
+
+
+class Terminal(io.StringIO):
+    """Stdout that is one."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def plain(text: str) -> str:
@@ -24,6 +33,18 @@ def test_a_terminal_is_told_percent() -> None:
         report("transcribing a.wav", 0.42)
     shown = plain(file.getvalue())
     assert "transcribing a.wav" in shown and " 42 %" in shown
+
+
+def test_what_is_printed_on_a_terminal_stands_above_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """JSON that is broken into lines is none."""
+    file, line = io.StringIO(), '{"text": ":eye: [b]%s"}' % ("said it, 'twice' " * 9)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    with progress(Console(file=file, force_terminal=True, width=60), "transcribing") as report:
+        print(line, flush=True)
+        report("transcribing", 0.5)
+    assert line in plain(file.getvalue()).splitlines()
 
 
 def test_what_is_left_is_told_once_it_is_known() -> None:
