@@ -42,7 +42,9 @@ if TYPE_CHECKING:  # `as`: so a type checker knows that they are for everybody
     from lookhear.live.events import Event as Event
     from lookhear.live.events import Provisional as Provisional
     from lookhear.live.events import Reconnecting as Reconnecting
+    from lookhear.live.events import Said as Said
     from lookhear.live.events import SessionReady as SessionReady
+    from lookhear.live.events import Speakers as Speakers
     from lookhear.live.events import SpeechStarted as SpeechStarted
     from lookhear.live.events import SpeechStopped as SpeechStopped
     from lookhear.live.events import TextDelta as TextDelta
@@ -73,8 +75,8 @@ _HOMES = {
         "ModelNotFound NotInstalled ProtocolError ServerError SourceError"
     ),
     "live.events": (
-        "Event Provisional Reconnecting SessionReady SpeechStarted SpeechStopped TextDelta "
-        "TurnCompleted TurnFailed Word Words"
+        "Event Provisional Reconnecting Said SessionReady Speakers SpeechStarted SpeechStopped "
+        "TextDelta TurnCompleted TurnFailed Word Words"
     ),
     "live.turns": "ServerVad",
     "results": "Model Transcript",

@@ -7,9 +7,11 @@ import typing
 
 import pytest
 
+import lookhear
 from lookhear.blocking import BlockingConversation, Client
 from lookhear.chat.conversation import Conversation
 from lookhear.client import AsyncClient
+from lookhear.live.events import Event, Said, Word
 from lookhear.live.stream import StreamOptions, TranscribeOptions
 
 TWINS = [(Client, AsyncClient), (BlockingConversation, Conversation)]
@@ -25,6 +27,12 @@ def test_the_options_are_those_of_the_asynchronous_client(
     for name in asked:
         ours, theirs = getattr(blocking, name), getattr(asynchronous, name)
         assert inspect.signature(ours) == inspect.signature(theirs), name
+
+
+def test_what_is_yielded_can_be_imported() -> None:
+    """With what it is made of."""
+    for event in (*typing.get_args(Event), Said, Word):
+        assert getattr(lookhear, event.__name__) is event
 
 
 def test_what_a_stream_is_asked_for_has_the_types_of_its_options() -> None:
