@@ -67,6 +67,8 @@ def read_medium(medium: Medium) -> bytes:
         return medium
     try:
         return Path(medium).read_bytes()
+    except ValueError:  # a null character
+        raise SourceError(f"no such file: {os.fspath(medium)!r}") from None
     except OSError as error:
         raise SourceError(f"cannot read {os.fspath(medium)}: {error.strerror}") from error
 

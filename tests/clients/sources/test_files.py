@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lookhear.errors import SourceError
-from lookhear.sources.files import is_url, media_type, require_file
+from lookhear.sources.files import is_url, media_type, read_medium, require_file
 
 
 def test_urls_are_told_from_paths() -> None:
@@ -24,6 +24,13 @@ def test_a_file_is_what_it_begins_with() -> None:
     assert media_type(b"\0\0\0\x20ftypisom") == "video/mp4"
     assert media_type(b"no idea", "clip.mp4") == "video/mp4"
     assert media_type(b"no idea") == "application/octet-stream"
+
+
+@pytest.mark.parametrize("path", ["a\0b", Path("a\0b")], ids=["text", "path"])
+def test_what_no_file_can_be_called(path: str | Path) -> None:
+    for look in (require_file, read_medium):
+        with pytest.raises(SourceError, match=r"no such file: 'a\\x00b'"):
+            look(path)
 
 
 def test_who_may_not_read_a_file_is_told_so_at_once(
