@@ -25,7 +25,7 @@ from lookhear.live.joining import joined
 from lookhear.live.stream import LiveStream, StreamOptions, TranscribeOptions
 from lookhear.results import Model, Transcript, first_able
 from lookhear.sources.audio import Source
-from lookhear.sources.files import Medium, is_url, read_medium
+from lookhear.sources.files import Medium, is_url, read_medium, require_list
 from lookhear.transport.address import (
     DEFAULT_URL,
     KEY_VARIABLE,
@@ -102,6 +102,7 @@ class AsyncClient:
     ) -> Transcript:
         """Transcribe a whole file in one request, with segment times, and those of the words if
         the model has any. keywords: names and terms that are heard more readily."""
+        require_list("keywords", keywords)
 
         async def ask(*granularities: str) -> str:
             fields = [("timestamp_granularities[]", wanted) for wanted in granularities]

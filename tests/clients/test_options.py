@@ -8,6 +8,7 @@ import typing
 import pytest
 
 import lookhear
+from lookhear import message
 from lookhear.blocking import BlockingConversation, Client
 from lookhear.chat.conversation import Conversation
 from lookhear.client import AsyncClient
@@ -42,6 +43,22 @@ def test_what_a_stream_is_asked_for_has_the_types_of_its_options() -> None:
         for name in ("transcribe", "transcribe_text"):
             hints = typing.get_type_hints(getattr(client, name))
             assert hints["options"] == typing.Unpack[TranscribeOptions]
+
+
+@pytest.mark.parametrize("name", ["images", "videos", "audio"])
+def test_one_medium_alone_is_not_taken_for_many(name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name}: expected a list, got 'scene.png' alone$"):
+        message("user", "What is it?", **{name: "scene.png"})
+
+
+async def test_one_word_alone_is_not_taken_for_many() -> None:
+    client = AsyncClient("http://127.0.0.1:1")
+    with pytest.raises(ValueError, match="keywords: expected a list, got 'time' alone"):
+        client.transcribe("talk.wav", keywords="time")
+    with pytest.raises(ValueError, match="keywords: expected a list, got 'time' alone"):
+        await client.transcribe_file("talk.wav", keywords="time")
+    with pytest.raises(ValueError, match="images: expected a list, got 'scene.png' alone"):
+        await client.conversation().add("What is it?", images="scene.png")
 
 
 def misspelt(client: Client) -> None:

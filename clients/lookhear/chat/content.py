@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lookhear.errors import InvalidRequest
-from lookhear.sources.files import Medium, is_url, media_type, read_medium
+from lookhear.sources.files import Medium, is_url, media_type, read_medium, require_list
 
 _SOUND_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}  # those that `input_audio` knows
 
@@ -48,10 +48,13 @@ def message(
     detail: str | None = None,
 ) -> dict[str, Any]:
     """One message for `chat`. role: "user", "assistant" or "system". detail: "low", "high" or
-    "auto", for how many tokens a picture may take. Blocking. SourceError.
+    "auto", for how many tokens a picture may take. Blocking. SourceError; ValueError for a medium
+    that is in no list.
 
     The media come before the text, as people show first and ask then.
     """
+    for name, media in (("images", images), ("videos", videos), ("audio", audio)):
+        require_list(name, media)
     shown = {} if detail is None else {"detail": detail}
     parts: list[dict[str, Any]] = [
         {"type": "image_url", "image_url": {"url": medium_url(image), **shown}} for image in images

@@ -27,7 +27,7 @@ from lookhear.chat.reconnecting import ConversationOptions, ReconnectingChannel,
 from lookhear.chat.responses import Response
 from lookhear.errors import ConnectionFailed, LookhearError, ServerError, server_error
 from lookhear.sources.audio import Source, at_pace, read_source
-from lookhear.sources.files import Medium
+from lookhear.sources.files import Medium, require_list
 from lookhear.sources.microphone import Microphone
 from lookhear.sources.repeatable import RepeatableAudio
 from lookhear.transport.address import Server
@@ -92,6 +92,7 @@ class Conversation:
         role: "user", "system", or "assistant" for what is to count as said by the model. detail:
         "low", "high" or "auto", for the pictures. SourceError for a file that cannot be read.
         """
+        require_list("images", images)
         urls = [await asyncio.to_thread(medium_url, image) for image in images]
         content = [without_none(type="input_image", image_url=url, detail=detail) for url in urls]
         if text or not content:

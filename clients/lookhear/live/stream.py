@@ -29,6 +29,7 @@ from lookhear.live.replay import ReplayBuffer
 from lookhear.live.resume import Resume
 from lookhear.live.turns import ServerVad, TurnTracker
 from lookhear.sources.audio import Source, at_pace, read_source
+from lookhear.sources.files import require_list
 from lookhear.sources.microphone import Microphone
 from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 from lookhear.transport.address import Server
@@ -68,6 +69,9 @@ class StreamOptions:
     ahead_seconds: float = 30.0
     answer_seconds: float = 60.0  # the server may be silent this long after the source has ended
     steady_seconds: float = 10.0  # a connection that lived so long resets the count of tries
+
+    def __post_init__(self) -> None:
+        require_list("keywords", self.keywords)
 
     def session_update(self) -> dict[str, Any]:
         """The client event that asks for this session."""

@@ -10,6 +10,7 @@ import mimetypes
 import os
 import re
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from lookhear.errors import SourceError
@@ -37,6 +38,12 @@ _SIGNATURES = (
     (4, b"ftyp", "video/mp4"),
     (0, b"\x1aE\xdf\xa3", "video/webm"),
 )
+
+
+def require_list(name: str, given: Sequence[Medium]) -> None:
+    """ValueError for one alone, of which each letter would be taken for one."""
+    if isinstance(given, str | bytes):
+        raise ValueError(f"{name}: expected a list, got {given!r:.60} alone")
 
 
 def is_url(medium: Medium) -> bool:
