@@ -155,7 +155,7 @@ def run(*, once: bool, port: int, file: str | None, model: str | None) -> int:
             person, synthesised = (
                 read_recording(bundled_recording(name)) for name in (PERSON, SYNTHESISED)
             )
-        if (chosen := free_port(port)) != port:
+        if (chosen := free_port(port)) != port and port != 0:
             console.print(f"port {port} is taken: using {chosen}", style="yellow")
         with started_server(console, chosen, MODELS if model is None else (model,)) as server:
             return _show(console, person, synthesised, server, once)

@@ -13,6 +13,7 @@ from importlib import metadata
 from importlib.abc import MetaPathFinder
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -20,9 +21,9 @@ import soundfile
 from websockets.frames import Close
 
 from lookhear import __main__ as command
+from lookhear.commands import demo, server_choice
 from lookhear.commands import main as cli
 from lookhear.commands import private_server as server
-from lookhear.commands import server_choice
 from lookhear.errors import LookhearError
 from lookhear.live.stream import LiveStream
 from lookhear.transport.address import Server
@@ -60,6 +61,18 @@ def test_a_temperature_is_a_number(temperature: str, capsys: pytest.CaptureFixtu
 def test_the_demo_has_a_port_that_there_is(port: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["demo", "--once", "--port", port]) == 2
     assert f"--port: expected 0 to 65535, got {port}" in capsys.readouterr().err
+
+
+def test_the_demo_may_take_any_port(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(*_: object) -> NoReturn:
+        raise server.ServerFailed("no server today")
+
+    monkeypatch.setattr(demo, "server_installed", lambda: True)
+    monkeypatch.setattr(demo, "started_server", failing)
+    assert cli.main(["demo", "--once", "--port", "0"]) == 1
+    assert capsys.readouterr().out == "the demo failed: no server today\n"
 
 
 @pytest.mark.parametrize("argv", [["env"], ["models"]])
