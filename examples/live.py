@@ -15,7 +15,8 @@ async def main() -> None:
             case SpeechStarted():
                 turns[event.item_id] = ""
             case TextDelta():
-                turns[event.item_id] += event.text  # nothing of it is ever taken back
+                # Nothing of it is ever taken back. Without voice detection no start is told.
+                turns[event.item_id] = turns.get(event.item_id, "") + event.text
             case TurnCompleted():
                 done.add(event.item_id)
         for turn in list(turns):
