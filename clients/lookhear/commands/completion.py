@@ -40,6 +40,7 @@ _lookhear_models() {{
 function __lookhear_models
   string split " " -- "{MODELS}"
   set -l cache "$HF_HUB_CACHE"
+  test -z "$cache" -a -n "$HF_HOME"; and set cache "$HF_HOME/hub"
   test -n "$cache"; or set cache "$HOME/.cache/huggingface/hub"
   ls "$cache" 2>/dev/null | string replace -f -r '^models--' '' | string replace -- -- /
 end

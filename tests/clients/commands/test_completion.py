@@ -69,6 +69,13 @@ def test_bash_completes(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_cache_is_where_the_hub_has_it(shell: str, scripts: dict[str, Path]) -> None:
+    script = scripts[shell].read_text()
+    for place in ("HF_HUB_CACHE", "HF_HOME", ".cache/huggingface"):
+        assert place in script
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_can_read_it(shell: str, scripts: dict[str, Path]) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
