@@ -54,7 +54,7 @@ class Feed:
         self._sound, self._delay = sound, delay
         self._audio = AudioBuffer()
         self._begin = 0  # position of what is kept
-        self._is_over = False
+        self._end: int | None = None  # of what came, when the last of it was handed out
         self.fed = 0
 
     @property
@@ -65,20 +65,20 @@ class Feed:
     @property
     def heard(self) -> int:
         """Position up to which all is heard."""
-        if self._is_over:
-            return self.num_samples
+        if self._end is not None:
+            return self._end
         return min(max(0, self.fed - self._sound.left) * STEP, self.num_samples)
 
     @property
     def written(self) -> int:
         """Position up to which all is written: another recording would begin there."""
-        return self.heard if self._is_over else max(0, self.heard - self._delay * STEP)
+        return max(0, self.heard - self._delay * STEP) if self._end is None else self._end
 
     @property
     def remaining(self) -> int:
         """Steps left, if no more samples come; silence behind them among them, but for the last
         step, behind which nothing would be read."""
-        if self._is_over or not self.num_samples:
+        if self._end is not None or not self.num_samples:
             return 0
         own = -(-self.num_samples // STEP)
         return self._sound.left + own + self._delay + WRITING - self.fed
@@ -86,7 +86,7 @@ class Feed:
     @property
     def ready(self) -> int:
         """Steps that no later sample changes; no more than `MOST_STEPS`."""
-        if self._is_over or not self.num_samples:
+        if self._end is not None or not self.num_samples:
             return 0
         # The last frame of a step reaches into the next, so that of silence into the first.
         own = (self.num_samples - (WINDOW // 2 - HOP)) // STEP
@@ -98,8 +98,7 @@ class Feed:
         return self.remaining <= MOST_STEPS
 
     def append(self, samples: NDArray[np.float32]) -> None:
-        """More of it."""
-        assert not self._is_over
+        """More of it; once the last was handed out, of another recording, which is the `rest`."""
         self._audio.append(samples)
 
     def rest(self) -> NDArray[np.float32]:
@@ -121,7 +120,9 @@ class Feed:
         stretch = np.zeros(0, np.float32)
         if count:
             stretch = self._stretch(first, end)
-        self.fed, self._is_over = end, is_last
+        self.fed = end
+        if is_last:
+            self._end = self.num_samples
         # What the next frame is made of stays.
         keep = min(self.num_samples, max(0, (end - self._sound.left) * STEP - WINDOW // 2))
         self._audio.drop(max(0, keep - self._begin))

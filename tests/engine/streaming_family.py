@@ -109,6 +109,17 @@ class StreamingFamily(ABC):
         assert outcome(play(core, nobody), "b") == ("",)
         assert core.stats()["requests"] == before
 
+    def test_what_comes_while_the_end_is_heard_is_not_lost(self, folder: Path) -> None:
+        """With a step for each message, one comes before a recording's last request is over."""
+        core, events = make(folder), list[Event]()
+        for message in speech_between_silence("a", words=True):
+            core.submit(message)
+            events += core.step()
+        events += drain(core)
+        assert outcome(events, "a")[-1]
+        words = [w for e in events if isinstance(e, TextCommitted) for w in e.words or ()]
+        assert any(word.end < 10.0 for word in words) and any(word.start > 13.0 for word in words)
+
     def test_words_are_told_whole_and_timed(self, folder: Path) -> None:
         plain = outcome(play(make(folder), turn("a", 8, 8.0)), "a")
         events = play(make(folder), turn("a", 8, 8.0, words=True, logprobs=True))

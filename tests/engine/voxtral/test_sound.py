@@ -57,6 +57,17 @@ def test_it_forgets_what_nobody_reads() -> None:
         assert len(feed._audio) < STEP + 2 * WINDOW
 
 
+def test_what_comes_behind_the_last_of_it_is_another_recording() -> None:
+    feed, samples = Feed(SOUND, 6), sound(3, 9000)
+    feed.append(samples[:5000])
+    feed.take("a", Priority.LIVE, feed.remaining, is_last=True)
+    for start in (5000, 7000):
+        feed.append(samples[start : start + 2000])
+        assert feed.heard == feed.written == 5000
+        assert feed.ready == feed.remaining == 0
+        assert np.array_equal(feed.rest(), samples[5000 : start + 2000])
+
+
 def test_silence_without_a_recording_is_not_heard() -> None:
     feed = Feed(SOUND, 6)
     assert feed.ready == feed.remaining == 0
