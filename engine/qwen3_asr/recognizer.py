@@ -211,7 +211,7 @@ class AsrRecognizer:
         """What follows the header of the answer, which says the language."""
         num_committed, start = len(stretch.committed), stretch.start
         if self._is_forced or num_committed:  # the header was part of the prompt
-            return Hypothesis.of(result, num_committed, start)
+            return Hypothesis.of(result, num_committed, start, stretch.language)
         split = 0
         if self._asr_text in result.tokens:
             split = result.tokens.index(self._asr_text) + 1

@@ -83,7 +83,10 @@ def result_of(tokens: Sequence[int], stop: StopReason = StopReason.END) -> Resul
 
 
 class AsrSpeech(Speech):
-    """words, without spaces, as `Speech` has them said. ear: whose answers `hear` gives."""
+    """words, without spaces, as `Speech` has them said. ear: whose answers `hear` gives. language:
+    as a header names it. between: what stands between two words."""
+
+    language, between = "English", " "
 
     def __init__(
         self, words: Sequence[str], times: Sequence[tuple[float, float]], ear: Ear
@@ -105,7 +108,7 @@ class AsrSpeech(Speech):
                 said.append(word)
             elif a + 0.3 * (b - a) <= end:
                 said.append("wrong")
-        text = self.ear.tokenizer.encode(" ".join(said))
+        text = self.ear.tokenizer.encode(self.between.join(said))
         tag = self.ear.tokenizer.token(ASR_TEXT)
         header: tuple[int, ...] = ()
         forced: tuple[int, ...] = ()
@@ -113,7 +116,8 @@ class AsrSpeech(Speech):
             at = len(request.tokens) - 1 - request.tokens[::-1].index(tag)
             forced = request.tokens[at + 1 :]
         else:
-            header = self.ear.answer("language English<asr_text>" if said else "language None")
+            heard = f"language {self.language}<asr_text>" if said else "language None"
+            header = self.ear.answer(heard)
         assert forced == stretch.committed
         assert tuple(text[: len(forced)]) == forced, "words were committed that nobody said"
         return result_of((*header, *text[len(forced) :]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -71,6 +73,43 @@ def test_every_word_is_said_once_in_order_at_any_chunking(
     assert done.language == ("en" if times else None)
     # As soon as a word is settled, so is the language, and the header is in the prompt.
     assert all(s.language == "en" for s in ear.stretches if s.committed)
+
+
+class Unspaced(AsrSpeech):
+    """Each word is a character."""
+
+    language, between = "Chinese", ""
+
+
+@pytest.mark.parametrize("language", [None, "zh"])
+def test_text_without_spaces_comes_while_the_person_still_speaks(
+    tokenizer: QwenTokenizer, language: str | None
+) -> None:
+    ear, words = Ear(tokenizer, language=language), list("今天天气很好我们一起去公园散步然后回家")
+    turn = LiveTurn("s", "t", TranscriptionSettings("m", language=language), ear, CONFIG)
+    times = [(0.2 + 0.25 * i, 0.42 + 0.25 * i) for i in range(len(words))]
+    run = Driver(Unspaced(words, times, ear), turn, CONFIG.lead_in)
+    places = [0.0]
+    while run.position < times[-1][1] * SAMPLE_RATE:
+        before = run.committed
+        run.feed(0.1)
+        if run.committed != before:
+            places.append(run.position / SAMPLE_RATE)
+    assert max(b - a for a, b in pairwise([*places, times[-1][1]])) < 2.0
+    assert run.finish().text == run.committed == "".join(words)
+
+
+def test_no_word_waits_anew_once_the_language_is_settled(tokenizer: QwenTokenizer) -> None:
+    """Looks at what was heard alike before and after count together."""
+    told: list[list[tuple[int, str]]] = []
+    for language in (None, "en"):
+        times = [(0.2 + 0.4 * i, 0.55 + 0.4 * i) for i in range(8)]
+        run, _ = driver(tokenizer, times, language=language)
+        told.append([])
+        while run.position < times[-1][1] * SAMPLE_RATE:
+            run.feed(0.1)
+            told[-1].append((run.position, run.committed))
+    assert told[0] == told[1] and told[0][-1][1].startswith("alpha beta gamma")
 
 
 def test_a_segment_stays_open_over_short_pauses_and_closes_when_it_is_long(
