@@ -107,8 +107,8 @@ class LiveTurn(Turn):
         self.voiced_until = max(self.voiced_until, min(voiced_until, self.num_samples))
         if was_silent and self._in_flight is None:
             # Silence in front only makes windows longer. Some is kept: the detector may be late.
-            kept = self._config.lead if self._has_voice() else self._config.cap
-            self._start_segment(min(before, voiced_until) - kept)
+            begin = min(before, voiced_until) - self._config.lead
+            self._start_segment(begin if self._has_voice() else self.num_samples - self._config.cap)
 
     # --- requests --------------------------------------------------------------------------------
 

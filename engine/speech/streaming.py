@@ -131,8 +131,8 @@ class StreamingTurn(Turn):
         self.num_samples += len(samples)
         self.voiced_until = max(self.voiced_until, min(voiced_until, self.num_samples))
         if was_silent and not self._is_asked:
-            kept = self._config.lead if self._has_voice() else LATE
-            self._begin_at(min(before, voiced_until) - kept)
+            begin = min(before, voiced_until) - self._config.lead
+            self._begin_at(begin if self._has_voice() else self.num_samples - LATE)
 
     def _has_voice(self) -> bool:
         return self.voiced_until > self.segment_start

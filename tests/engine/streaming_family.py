@@ -17,6 +17,7 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import (
+    SAMPLE_RATE,
     AppendAudio,
     CancelTurn,
     EndTurn,
@@ -29,6 +30,7 @@ from lookhear.engine.messages import (
     TurnFailed,
     TurnSettled,
 )
+from lookhear.engine.speech.streaming import LATE, TOLD
 from tests.engine.playing import (
     drain,
     file,
@@ -108,6 +110,16 @@ class StreamingFamily(ABC):
         before = core.stats()["requests"]
         assert outcome(play(core, nobody), "b") == ("",)
         assert core.stats()["requests"] == before
+
+    def test_silence_is_forgotten(self, folder: Path) -> None:
+        """But for the last seconds, as the voice detector may be late."""
+        core, events = make(folder), list[Event]()
+        core.submit(StartTurn("a", "t", wanted(), tells_state=True))
+        for number in range(40):
+            core.submit(AppendAudio("a", "t", noise(number, 0.5), 0))
+            events += drain(core)
+        told = [event.state.start for event in events if isinstance(event, TurnSettled)]
+        assert 20 * SAMPLE_RATE - LATE - TOLD <= told[-1] <= 20 * SAMPLE_RATE - LATE
 
     def test_what_comes_while_the_end_is_heard_is_not_lost(self, folder: Path) -> None:
         """With a step for each message, one comes before a recording's last request is over."""

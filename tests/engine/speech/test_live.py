@@ -18,6 +18,7 @@ from lookhear.engine.messages import (
     TextProvisional,
     TranscriptionSettings,
     TurnFailed,
+    TurnSettled,
 )
 from lookhear.engine.sampling.alternatives import Doubts
 from lookhear.engine.speech.audio_buffer import quietest
@@ -85,6 +86,22 @@ def test_silence_costs_nothing() -> None:
         run.feed(0.1)
     assert len(run.requests) == heard
     assert run.committed == "hello"  # a pause is enough: no need to end the turn
+
+
+def test_silence_is_forgotten() -> None:
+    """But for as much of it as one segment may be: the detector may be late."""
+    speech, wanted = Speech([" hello"], [(60.0, 60.5)]), TranscriptionSettings(model="m")
+    recognizer = WhisperRecognizer(speech.vocabulary, WINDOW, wanted)  # type: ignore[arg-type]
+    turn = LiveTurn("s", "t", wanted, recognizer, CONFIG, tells_state=True)
+    run = Driver(speech, turn, CONFIG.lead_in)
+    while run.position < 59 * SAMPLE_RATE:
+        run.feed(0.1)
+        assert turn.num_samples - turn.segment_start <= CONFIG.cap
+    told = [event.state for event in run.events if isinstance(event, TurnSettled)]
+    assert told[-1].start > turn.segment_start - SAMPLE_RATE
+    while run.position < 61 * SAMPLE_RATE:
+        run.feed(0.1)
+    assert run.finish().text == "hello"
 
 
 def test_the_end_needs_no_further_pass_after_a_heard_pause() -> None:
