@@ -258,6 +258,7 @@ class StreamingTurn(Turn):
             start=start,
             voiced_until=min(self.voiced_until, start),
             commit_end=start,
+            is_apart=self._recognizer.joins_with_space,
         )
 
     def _provisional(self) -> list[Event]:
