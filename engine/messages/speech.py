@@ -120,9 +120,10 @@ class TurnState:
     the text. heard: of each language, its log-probability by the last tick. language_checks: how
     often it was asked for alone. num_tokens: committed in all. unfinished: bytes of a character
     that is not complete; untold: their tokens. is_apart: the next text wants a space in front.
-    is_alone: the open segment is heard without those before it. said: segments closed since the
-    last state. num_earlier: how many of the session's last segments are heard again. belief,
-    spoken, is_solid: of the session, once the turn is over: see `SessionLanguage`.
+    timed: seconds up to the end of the last word that was told with its times. is_alone: the open
+    segment is heard without those before it. said: segments closed since the last state.
+    num_earlier: how many of the session's last segments are heard again. belief, spoken, is_solid:
+    of the session, once the turn is over: see `SessionLanguage`.
     """
 
     start: int = 0
@@ -140,6 +141,7 @@ class TurnState:
     unfinished: bytes = b""
     untold: list[TokenLogprob] = field(default_factory=list)
     is_apart: bool = False
+    timed: float = 0.0
     is_alone: bool = False
     said: list[SaidSegment] = field(default_factory=list)
     num_earlier: int = 0

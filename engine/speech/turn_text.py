@@ -44,7 +44,7 @@ class TurnText:
         self._closing: float | None = None  # as in `Hypothesis`, the same
         self._is_apart = resume.is_apart  # the next text wants a space in front
         self._untold = list(resume.untold)  # of characters that are not complete
-        self._timed = 0.0  # seconds of the turn, up to the end of the last word that was told
+        self._timed = resume.timed  # seconds of the turn, to the end of the last word that was told
         self.text = resume.text
         self.language = resume.language or settings.language
         self.num_tokens = resume.num_tokens
@@ -58,6 +58,7 @@ class TurnText:
             unfinished=self._detokenizer.unfinished,
             untold=list(self._untold),
             is_apart=self._is_apart,
+            timed=self._timed,
         )
 
     def commit(self, said: Hypothesis) -> list[TextCommitted]:

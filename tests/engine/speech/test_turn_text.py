@@ -5,18 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from lookhear.engine.messages import TextProvisional, TranscriptionSettings, TurnState
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.turn_text import TurnText
 from tests.engine.speech.scripted_asr import Ear, make_tokenizer
 
 
-def test_a_word_is_not_told_to_be_earlier_than_the_one_before_it(tmp_path: Path) -> None:
-    """Each look times all of a text anew."""
-    ear = Ear(make_tokenizer(tmp_path))
-    text = TurnText("s", "t", TranscriptionSettings("m", words=True), ear, TurnState())
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_word_is_not_told_to_be_earlier_than_the_one_before_it(
+    tmp_path: Path, goes_on: bool
+) -> None:
+    """Each look times all of a text anew. goes_on: another engine with each word."""
+    ear, settings = Ear(make_tokenizer(tmp_path)), TranscriptionSettings("m", words=True)
+    text = TurnText("s", "t", settings, ear, TurnState())
     told = []
     for piece, span in (("one", (0.5, 1.0)), (" two", (0.75, 0.875)), (" three", (1.5, 2.0))):
+        if goes_on:
+            state = replace(text.state(), text=text.text)
+            text = TurnText("s", "t", settings, ear, state)
         tokens = tuple(ear.tokenizer.encode(piece))
         said = Hypothesis(tokens, (0.0,) * len(tokens), (span,) * len(tokens), "en")
         [event] = text.commit(said)
