@@ -186,7 +186,7 @@ class StreamingTurn(Turn):
         heard = _joined(self._held, new)
         count = len(heard.tokens) if self._is_closing else self._num_whole(heard)
         said, self._held = heard.split(count)
-        events: list[TextCommitted] = self._text.commit(said) if said.tokens else []
+        events = self._text.commit(said)  # also where a language comes without a text
         if self._is_closing:
             self._begin_anew()
         return [*self._told(events), *self.settle(), *self._provisional()]

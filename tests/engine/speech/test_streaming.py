@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from lookhear.engine.core.request import Result, StopReason
 from lookhear.engine.messages import (
@@ -13,6 +14,7 @@ from lookhear.engine.messages import (
     StartTurn,
     TextCommitted,
     TranscriptionSettings,
+    TurnCompleted,
     TurnState,
 )
 from lookhear.engine.speech.live_config import LiveConfig
@@ -61,3 +63,16 @@ def test_words_of_another_engine_are_apart_from_those_before_them() -> None:
     assert state is not None
     text += told(hear(a_turn(replace(state, text=text)), HOW, ARE))
     assert text == "hello world how are"
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_a_language_that_is_written_behind_all_words_is_the_turns(words: bool) -> None:
+    turn = a_turn(words=words)
+    hear(turn, HELLO)
+    events = hear(turn, WORLD)
+    turn.end()
+    events += answer(turn, TAG)
+    while turn.wants_request():
+        events += answer(turn)
+    (done,) = [event for event in events if isinstance(event, TurnCompleted)]
+    assert (done.text, done.language) == ("hello world", "de")
