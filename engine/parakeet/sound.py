@@ -60,12 +60,13 @@ class WholeFeed:
     def __init__(self, sound: WholeSound) -> None:
         self._sound = sound
         self._audio = AudioBuffer()
+        self._heard = 0
         self.fed = 0
 
     @property
     def heard(self) -> int:
-        """Position up to which all is heard."""
-        return self.fed * PLACE_SAMPLES
+        """Position up to which all is heard; within a place, where the recording ended there."""
+        return self._heard
 
     @property
     def written(self) -> int:
@@ -113,5 +114,6 @@ class WholeFeed:
         samples = self._audio.samples[:end].copy()
         request = self._sound.request(key, priority, samples, self.fed)
         self._audio.drop(end)
+        self._heard += end
         self.fed += count
         return request

@@ -117,6 +117,18 @@ def test_places_of_cut_pieces_go_on() -> None:
     assert feed.remaining == 0
 
 
+def test_what_comes_while_the_end_is_heard_begins_where_that_was() -> None:
+    """Not at the next place: else all that follows would be timed too late."""
+    feed, samples = WholeFeed(WholeSound(0.97, 3 * SAMPLE_RATE)), noise(0, 4.0)
+    end = PLACE_SAMPLES * 20 + 77
+    feed.append(samples[:end])
+    assert feed.heard == 0
+    feed.take("a", Priority.LIVE, feed.remaining, is_last=True)
+    feed.append(samples[end:])
+    assert feed.heard == feed.written == end
+    assert np.array_equal(feed.rest(), samples[end:])
+
+
 def test_a_file_and_its_words(folder: Path) -> None:
     (done,) = [
         event
