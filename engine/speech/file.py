@@ -257,6 +257,11 @@ class FileTranscription(ABC):
         if self._message.settings.logprobs:
             told = said.token_logprobs(lambda token: self._decode_bytes([token]))
             self.heard.logprobs += told_logprobs(told, text)
-        for w in voiced_words(said.words(self._decode_bytes, self.language), self._voiced):
+        words = said.words(self._decode_bytes, self._written(self.language))
+        for w in voiced_words(words, self._voiced):
             begun, over = audio.start_time(w.start), audio.end_time(w.end)
             self.heard.words.append(replace(w, start=begun, end=max(begun, over)))
+
+    def _written(self, spoken: str | None) -> str | None:
+        """ISO code of the text of what is said in a language."""
+        return "en" if self._message.settings.task == "translate" else spoken

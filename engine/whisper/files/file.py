@@ -255,7 +255,7 @@ class WhisperFile(FileTranscription):
         if timed is not None and not gives_up:
             at = None if self._has_gone_back else timed.left_out(num_samples)
             if at is not None and not chosen.temperature:
-                back = timed.until(at, self._prompter.language_code(chosen.language))
+                back = timed.until(at, self._written(self._prompter.language_code(chosen.language)))
             if at is not None and back is None and self._closed:
                 self._trial, self._closed = WindowLanguage(), []
                 return 0  # once more, with no text in front: it may be left out since it is in that
@@ -285,7 +285,7 @@ class WhisperFile(FileTranscription):
         if not cut.is_whole or self._audio.spoken(begin - 1, begin + 1):
             return False  # it begins or ends in the midst of an answer
         end = begin + (num_samples if cut.moved is None else round(cut.moved * SAMPLE_RATE))
-        code = self._prompter.language_code(attempt.language)
+        code = self._written(self._prompter.language_code(attempt.language))
         words = spelt_words(cut, attempt.heard, self._prompter.decode_bytes, code)
         return is_miscounted(words, len(cut.pieces), self._audio, begin, end)
 
@@ -358,7 +358,7 @@ class WhisperFile(FileTranscription):
         if chosen.temperature > MOST_CARRIED_TEMPERATURE:
             self._closed = []
         for piece in cut.pieces:
-            for part in self._parts(piece, heard, code):
+            for part in self._parts(piece, heard, self._written(code)):
                 self._add(
                     heard.split(part.last)[0].split(part.first)[1],
                     part.text,
