@@ -66,7 +66,7 @@ class MoonshineRecognizer:
 
     def hypothesis(self, result: Result, stretch: Stretch) -> Hypothesis:
         """See `Recognizer`."""
-        return Hypothesis.of(result, len(stretch.committed), stretch.start)
+        return Hypothesis.of(result, len(stretch.committed), stretch.start, stretch.language)
 
 
 class MoonshineFile(SentenceFile):
