@@ -44,6 +44,14 @@ def browser_folder() -> Path | None:
     return None
 
 
+def is_open(path: str) -> bool:
+    """Whether a path is of the page or of a recording: a browser sends no key for those."""
+    room, _, name = path[1:].rpartition("/")
+    if room == "recordings":
+        return name in RECORDINGS
+    return path == "/" or (room in ("", *ROOMS) and _NAME.fullmatch(name) is not None)
+
+
 def routes() -> list[Route]:
     """`/`, the files beside it, and those of its rooms: one folder level, and that by name."""
     # Of all methods: what is no file here is not found (`/chat/completions`, without its /v1), and
