@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.chat.answer import ChatAnswer, PromptReader
 from lookhear.engine.chat.generation import GenerationDefaults
@@ -12,6 +14,7 @@ from lookhear.engine.chat.tool_rules import call_rules
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.desks import refused
 from lookhear.engine.core.request import Priority, RequestError
+from lookhear.engine.core.runner import Failure
 from lookhear.engine.markup.calls import CallReader
 from lookhear.engine.messages import (
     AnswerFailed,
@@ -33,6 +36,8 @@ from lookhear.engine.sampling.grammar import (
     Pattern,
     Thinking,
 )
+
+log = logging.getLogger(__name__)
 
 ROLES = ("system", "user", "assistant", "tool")
 
@@ -118,6 +123,10 @@ class ChatDesk:
             place = error.place if isinstance(error, PartError) else (None, None)
             failed = AnswerFailed(message.session, message.answer, error.code, str(error), *place)
             return [failed]
+        except Exception as error:  # our bug with what one client sent: it is only its failure
+            log.exception("a question could not be read")
+            failure = Failure.of(key, error, "the question could not be read")
+            return [AnswerFailed(message.session, message.answer, failure.code, failure.message)]
         asked = [] if self._tower is None else self._tower.complete(key, owner.prompt)
         core.add(key, Priority.LIVE, owner, message.session)
         return asked
@@ -232,6 +241,9 @@ class ChatDesk:
             prompt = self._prompter.beginning(message.session, message.messages, message.tools)
         except RequestError:
             return []  # the question itself will say what is wrong
+        except Exception:  # and what is our bug: the question fails, and nothing else
+            log.exception("what was to be read ahead could not be")
+            return []
         if not prompt.tokens or len(prompt.tokens) >= self._prompter.max_tokens:
             return []
         asked = [] if self._tower is None else self._tower.complete(key, prompt)

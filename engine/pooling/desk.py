@@ -7,6 +7,7 @@ of a text when it is its turn.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 from lookhear.engine.adapters.adapters import Adapters
@@ -14,6 +15,7 @@ from lookhear.engine.chat.remote_tower import RemoteTower
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.desks import refused
 from lookhear.engine.core.request import Priority, RequestError
+from lookhear.engine.core.runner import Failure
 from lookhear.engine.messages import (
     Event,
     Message,
@@ -23,6 +25,8 @@ from lookhear.engine.messages import (
 from lookhear.engine.pooling.job import PoolingJob, Reading, Scoring, Unit
 from lookhear.engine.pooling.owner import PooledPrompt
 from lookhear.engine.pooling.prompt import PoolingPrompter
+
+log = logging.getLogger(__name__)
 
 MAX_WAITING = 65_536  # units of all jobs; the policy for more is to refuse the request
 
@@ -115,6 +119,10 @@ class PoolingDesk:
                 prompt = job.prompt(unit)
             except RequestError as error:
                 return asked + self._failed(session, unit, error.code, str(error))
+            except Exception as error:  # our bug with what one client sent: it is only its failure
+                log.exception("an input could not be read")
+                failure = Failure.of(session, error, "the input could not be read")
+                return asked + self._failed(session, unit, failure.code, failure.message)
             key = f"{session}/{unit.side}{unit.index}"
             take, fail = partial(job.take, unit), partial(self._failed, session, unit)
             owner = PooledPrompt(key, prompt, job.pooled, job.salt, take, fail, job.adapter)

@@ -100,7 +100,7 @@ class PoolingPrompter:
         return self.prompter.unanswered(session, [], frame)
 
     def _framed(self, given: PoolingInput, instruction: str | None) -> list[ChatMessage]:
-        told = (instruction or REPRESENT).strip()
+        told = (instruction or "").strip() or REPRESENT
         if not unicodedata.category(told[-1]).startswith("P"):
             told += "."
         system = ChatMessage("system", [TextPart(told)])

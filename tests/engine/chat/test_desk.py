@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lookhear.engine.chat.prompt import ChatPrompter
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.messages import (
     AnswerCompleted,
@@ -269,6 +271,28 @@ def test_a_picture_is_not_to_blame_for_an_answer_that_is_too_long(folder: Path) 
         failed = outcome(rest(core), name)
         assert isinstance(failed, AnswerFailed) and failed.code == "context_length_exceeded"
         assert failed.message_index is None and failed.message.startswith(said)
+
+
+def test_a_bug_with_a_question_fails_it_alone(
+    core: EngineCore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pieces = ChatPrompter._pieces
+
+    def broken(self: ChatPrompter, messages: Sequence[ChatMessage], *rest: Any) -> Any:
+        if messages[0].parts[0] == TextPart("wrong"):
+            raise IndexError("string index out of range")
+        return pieces(self, messages, *rest)
+
+    monkeypatch.setattr(ChatPrompter, "_pieces", broken)
+    core.submit(ask(user("fine")))
+    core.submit(ReadAhead("s", "m", [user("wrong")]))
+    core.submit(ask(user("wrong"), answer="b"))
+    events = rest(core)
+    failed = outcome(events, "b")
+    assert isinstance(outcome(events), AnswerCompleted) and isinstance(failed, AnswerFailed)
+    told = "the question could not be read: string index out of range"
+    assert (failed.code, failed.message) == ("server_error", told)
+    assert caplog.text.count("\nIndexError: ") == 2  # what was to be read ahead, too
 
 
 def test_an_answer_that_may_shrink_is_as_long_as_there_is_room(folder: Path) -> None:

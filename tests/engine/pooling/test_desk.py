@@ -8,21 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lookhear.engine.chat.prompt import ChatPrompt
 from lookhear.engine.messages import (
     AnswerFailed,
     CloseSession,
     FileFailed,
     Pooled,
     PoolingFailed,
+    PoolingInput,
     StartTurn,
     TranscribeFile,
     TranscriptionSettings,
     TurnFailed,
 )
 from lookhear.engine.pooling import desk as desk_module
+from lookhear.engine.pooling.prompt import PoolingPrompter
 from tests.engine.chat.asking import ask, make_core, outcome, rest, user
 from tests.engine.chat.asking import text as said
 from tests.engine.pooling.reading import finish, pool, refusal, start, vectors
+from tests.engine.pooling.reading import given as pooling_input
 from tools.random_checkpoints.pooling import build_embedder, build_reranker
 
 
@@ -69,6 +73,35 @@ def test_an_input_that_cannot_be_is_named(embedding: Path) -> None:
     assert failed.message.endswith("got 100000") and failed.code == "invalid_value"
     assert refusal(core, "").message == "expected a text, got an empty one"
     assert core.stats()["pooled_prompts"] == 0
+
+
+def test_a_bug_with_an_input_fails_its_request_alone(
+    embedding: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    core = make_core(embedding, max_rows=2)
+    expected = vectors(core, "fine")
+    embedded = PoolingPrompter.embedded
+
+    def broken(self: PoolingPrompter, session: str, given: PoolingInput, *rest: Any) -> ChatPrompt:
+        if given == wrong:
+            raise IndexError("string index out of range")
+        return embedded(self, session, given, *rest)
+
+    monkeypatch.setattr(PoolingPrompter, "embedded", broken)
+    wrong = pooling_input("wrong")
+    # At once, and when its turn comes while others are under way.
+    for documents in (["wrong", "fine"], [*["fine"] * 5, "wrong", "fine"]):
+        core.submit(start(["fine"], session="q"))
+        failed = refusal(core, *documents)
+        assert (failed.code, failed.index) == ("server_error", documents.index("wrong"))
+        assert failed.message == "the input could not be read: string index out of range"
+        assert "IndexError" in caplog.text
+        caplog.clear()
+        core.submit(start(["fine"], session="r"))
+        found = finish(core, "r")
+        assert isinstance(found, list) and np.abs(found[0].vectors - expected).max() <= 1e-5
+        core.submit(CloseSession("q"))
+        core.check()
 
 
 def test_a_request_that_ends_early_leaves_nothing(chatting: Path) -> None:

@@ -122,7 +122,8 @@ def test_vectors_are_those_of_transformers(pair: tuple[Path, Any], name: str) ->
 
 def test_an_instruction_is_the_system_and_ends_with_a_mark(pair: tuple[Path, Any]) -> None:
     folder, model = pair
-    for told, said in (("Find it", "Find it."), ("Find it!", "Find it!")):
+    blank = "Represent the user's input."  # which asks for nothing else
+    for told, said in (("Find it", "Find it."), ("Find it!", "Find it!"), (" ", blank)):
         reading = Reading(folder)
         reading.hold()
         vectors(reading.core, INPUTS["both"], instruction=told)
