@@ -76,9 +76,13 @@ class ErrorWording:
 
 
 def _reword(denial: Wording, start: Message, body: bytes) -> bytes:
-    told = json.loads(body)["error"]["message"]
+    told = json.loads(body)
+    if "error" not in told:  # `/ready` says how it is, and means the same to everybody
+        return body
     headers = MutableHeaders(scope=start)
-    content, more = denial(told, headers.get("x-request-id", ""), start["status"])
+    content, more = denial(
+        told["error"]["message"], headers.get("x-request-id", ""), start["status"]
+    )
     said = json.dumps(content).encode()
     headers.update({**more, "content-length": str(len(said))})
     return said

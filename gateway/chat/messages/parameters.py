@@ -221,7 +221,7 @@ def _check_edits(given: object) -> None:
     edits = given.get("edits")
     for index, edit in enumerate(edits if isinstance(edits, list) else []):
         where = f"{path}.edits[{index}]"
-        kind = edit.get("type") if isinstance(edit, dict) else edit
+        kind = edit.get("type") if isinstance(edit, dict) else None
         if kind != KEPT_THINKING:
             raise unsupported(where, "nothing is cleared or compacted here", edit)
         if edit.get("keep") not in ("all", {"type": "all"}):

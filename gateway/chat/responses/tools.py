@@ -122,8 +122,9 @@ def _namespace(tool: Json, path: str, told: Told) -> None:
     name, inner = text_of(tool, "name", path), tool.get("tools")
     if not isinstance(inner, list):
         raise wrong_type(f"{path}.tools", "a list of functions", inner)
-    description = tool.get("description")
-    group = {"type": "namespace", "name": name, "description": description or ""}
+    is_told = tool.get("description") is not None
+    description = text_of(tool, "description", path) if is_told else ""
+    group = {"type": "namespace", "name": name, "description": description}
     for index, function in enumerate(inner):
         where = f"{path}.tools[{index}]"
         own = function.get("name") if isinstance(function, dict) else None

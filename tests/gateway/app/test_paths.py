@@ -23,6 +23,16 @@ async def test_a_slash_too_many_is_no_redirect() -> None:
         assert (await http.get("/nothing/")).status_code == 404
 
 
+async def test_readiness_is_told_to_every_client_in_the_same_words() -> None:
+    engine = FakeEngine()
+    engine.down.add("fake-english")
+    async with running(GatewayConfig(port=0), engine) as it, client(it) as http:
+        told = await http.get("/ready")
+        same = await http.get("/ready", headers={"anthropic-version": "2023-06-01"})
+    assert (same.status_code, same.json()) == (told.status_code, told.json())
+    assert (told.status_code, told.json()["status"]) == (503, "engine_down")
+
+
 @pytest.mark.parametrize(
     ("path", "label"),
     [

@@ -47,6 +47,11 @@ def tool(**fields: Any) -> dict[str, Any]:
     return {"tools": [{"type": "function", "name": "f", **fields}]}
 
 
+def namespace(description: object) -> dict[str, Any]:
+    group = {"type": "namespace", "name": "n", "description": description}
+    return {"tools": [{**group, "tools": tool()["tools"]}]}
+
+
 @of_server
 @pytest.mark.parametrize(
     ("input", "path", "words"),
@@ -134,6 +139,8 @@ async def test_items_that_cannot_be_used(
         ({"truncation": "beginning"}, "truncation", "'auto' or 'disabled'"),
         ({"context_management": [{"type": "compaction"}]}, "context_management", "compacted"),
         ({"moderation": {"model": "m"}}, "moderation", "moderated"),
+        (namespace("\ud800"), "tools[0].description", "valid Unicode"),
+        (namespace(5), "tools[0].description", "a string"),
         ({"messages": []}, "messages", "input"),
         ({"max_tokens": 5}, "max_tokens", "max_output_tokens"),
         ({"response_format": {"type": "text"}}, "response_format", "text.format"),

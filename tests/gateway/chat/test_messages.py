@@ -438,6 +438,10 @@ async def test_documents_of_text(http: httpx.AsyncClient, seeing: Running) -> No
             "context_management.edits[0]: expected none, nothing is cleared",
         ),
         (
+            {"context_management": {"edits": [KEEP_ALL["type"]]}},
+            "context_management.edits[0]: expected none, nothing is cleared",
+        ),
+        (
             {"context_management": {"edits": [{**KEEP_ALL, "keep": {"type": "thinking_turns"}}]}},
             'context_management.edits[0].keep: expected "all"',
         ),
