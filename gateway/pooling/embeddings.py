@@ -73,7 +73,7 @@ def _asked(
     name = "pooling" if known is PoolingRequestFields else "embedding"
 
     def render(card: ModelCard, pooled: Sequence[Pooled], id: str, now: int) -> Json:
-        told = [_told(i, one, name, base=base) for i, one in enumerate(pooled)]
+        told = [_told(i, one, name, kind, base=base) for i, one in enumerate(pooled)]
         head = {"id": id, "object": "list", "created": now, "model": card.id}
         return {**head, "data": told, "usage": usage_of(pooled)}
 
@@ -96,8 +96,8 @@ def _asked(
     )
 
 
-def _told(index: int, pooled: Pooled, name: str, *, base: bool) -> Json:
-    vectors = pooled.vectors if len(pooled.vectors) > 1 else pooled.vectors[0]
+def _told(index: int, pooled: Pooled, name: str, kind: str, *, base: bool) -> Json:
+    vectors = pooled.vectors if kind == "tokens" else pooled.vectors[0]
     value: Any
     if base:
         value = base64.b64encode(np.ascontiguousarray(vectors, "<f4").tobytes()).decode()

@@ -149,6 +149,7 @@ async def test_a_vector_of_each_token(http: httpx.AsyncClient) -> None:
     body = await asked(http, "/pooling", input=["ab cd", "e"], task="token_embed")
     assert [one["object"] for one in body["data"]] == ["pooling", "pooling"]
     assert body["data"][0]["data"] == [[4.0, 0.0, 1.0]] * 2
+    assert body["data"][1]["data"] == [[1.0, 0.0, 1.0]]  # a list of one, too
     body = await asked(http, "/pooling", input="ab cd")
     assert body["data"][0]["data"] == [4.0, 0.0, 1.0]
 
