@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from lookhear.engine.chat.embeddings import EmbeddingsStore
 from lookhear.engine.chat.pictures import HeldPictures, PartError, PartMedia, Place
 from lookhear.engine.chat.recordings import AUDIO_PAD, RecordingStore
+from lookhear.engine.chat.runs import SLACK, encoded, is_long, runs_of
 from lookhear.engine.chat.template import (
     KINDS,
     ChatTemplate,
@@ -73,13 +75,20 @@ class Gap:
 class ChatPrompt:
     """tokens: all of them. media: (first placeholder's place in tokens, medium), in order.
     placeholders: how many are among them, by kind. is_thinking: the template has opened the model's
-    thinking. awaited: digests of media whose embeddings are made elsewhere, and are not here."""
+    thinking. awaited: digests of media whose embeddings are made elsewhere, and are not here.
+    is_cut: it does not fit by far, and only so much of its text is there as says so."""
 
     tokens: list[int] = field(default_factory=list)
     media: list[tuple[int, Medium]] = field(default_factory=list)
     placeholders: Counter[str] = field(default_factory=Counter)
     is_thinking: bool = False
     awaited: set[bytes] = field(default_factory=set)
+    is_cut: bool = False
+
+    @property
+    def size(self) -> str:
+        """How many tokens, as far as they were counted."""
+        return f"{len(self.tokens)}{' or more' if self.is_cut else ''}"
 
     def put(self, digest: bytes, rows: NDArray[np.float32]) -> None:
         """The embeddings of a medium, wherever it stands. rows: [num_tokens, several widths]."""
@@ -192,7 +201,7 @@ class ChatPrompter:
         else:
             pieces = self._pieces(messages, variables, tools, continues)
         if reserved >= self.max_tokens:
-            size = len(self._fill(pieces, session, messages, 0).tokens)
+            size = self._fill(pieces, session, messages, 0).size
             raise RequestError(
                 "context_length_exceeded",
                 f"max_tokens: expected less than the {self.max_tokens} tokens of prompt and answer "
@@ -205,7 +214,7 @@ class ChatPrompter:
             raise RequestError(
                 "context_length_exceeded",
                 f"messages: expected at most {self.max_tokens} tokens of prompt and answer, "
-                f"got {len(prompt.tokens)} + {max(1, reserved)}",
+                f"got {prompt.size} + {max(1, reserved)}",
             )
         return prompt
 
@@ -220,7 +229,7 @@ class ChatPrompter:
         pieces = self._pieces(messages, None, ()) if frame is None else frame
         prompt = self._fill(pieces, session, messages, 0)
         if len(prompt.tokens) > self.max_tokens:
-            expected = f"expected at most {self.max_tokens} tokens, got {len(prompt.tokens)}"
+            expected = f"expected at most {self.max_tokens} tokens, got {prompt.size}"
             raise RequestError("context_length_exceeded", expected)
         return prompt
 
@@ -280,7 +289,14 @@ class ChatPrompter:
             for kind, pad in self._pads.items()
         }
         given = [(place, part) for place, part in parts if isinstance(part, EmbeddingsPart)]
-        tokens = list(self._tokens(pieces, streams, dict(parts)))
+        tokens, num_text = list[list[int] | Gap](), 0
+        may_stop = is_long(pieces, self.max_tokens)
+        for run in self._tokens(pieces, streams, dict(parts)):
+            tokens.append(run)
+            num_text += len(run) if isinstance(run, list) else 0
+            if may_stop and num_text > self.max_tokens + SLACK:
+                text = [run for run in tokens if isinstance(run, list)]
+                return ChatPrompt(list(chain.from_iterable(text)), is_cut=True)
         left = [place for stream in streams.values() for place in stream]
         filled = [piece.place for piece in tokens if isinstance(piece, Gap)]
         left += [place for place, _ in given if place not in filled]
@@ -290,7 +306,6 @@ class ChatPrompter:
             where = f"messages of the {messages[place[0]].role}"
             why = f"the model's chat template has no place for media in {where}"
             raise PartError("invalid_value", f"expected text, {why}", place)
-        num_text = sum(len(piece) for piece in tokens if isinstance(piece, list))
         room = self.max_tokens - max(1, reserved) - num_text
         if parts and room < 1:  # no part is to blame
             raise RequestError(
@@ -320,7 +335,7 @@ class ChatPrompter:
     ) -> Iterator[list[int] | Gap]:
         """Runs of tokens, and gaps. Text between special tokens is encoded as one piece, as it was
         learnt. A video whose end is not known stands without what surrounds a whole one."""
-        runs = self._runs(pieces)
+        runs = runs_of(pieces, self._specials)
         spellings = [run.text if isinstance(run, TemplateText) else "" for run in runs]
         given = {
             part.embeddings: at for at, part in parts.items() if isinstance(part, EmbeddingsPart)
@@ -332,7 +347,7 @@ class ChatPrompter:
             elif isinstance(run, GivenTokens):
                 yield list(run.ids)
             elif not spellings[i]:
-                yield self.tokenizer.encode(run.text)
+                yield encoded(self.tokenizer.encode, run.text, self.max_tokens)
             elif spellings[i : i + 3] == [VISION_START, VIDEO_PAD, VISION_END] and (
                 place := next(pads.get(VIDEO_PAD, iter(())), None)
             ):
@@ -351,27 +366,6 @@ class ChatPrompter:
         """Whether it is a video to whose end more may be added: of frames on their own."""
         told = self.pictures is not None and self.pictures.rate is not None
         return isinstance(part, VideoPart) and part.live and not told
-
-    def _runs(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """Special tokens as frames of one each, and between them texts as long as they can be."""
-        runs: list[Piece] = []
-        for piece in pieces:
-            if isinstance(piece, UserEmbeddings | GivenTokens):
-                runs.append(piece)
-                continue
-            cut = (
-                self._specials.split(piece.text)
-                if isinstance(piece, TemplateText)
-                else [piece.text]
-            )
-            for i, text in enumerate(cut):
-                if i % 2 == 1:
-                    runs.append(TemplateText(text))
-                elif text and runs and isinstance(runs[-1], UserText):
-                    runs[-1] = UserText(runs[-1].text + text)
-                elif text:
-                    runs.append(UserText(text))
-        return runs
 
     def _joined(
         self, tokens: Sequence[list[int] | Gap], found: Mapping[Place, PartMedia]

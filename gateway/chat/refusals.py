@@ -19,11 +19,11 @@ TOO_LONG = "context_length_exceeded"
 _TOO_LONG = (
     re.compile(
         r"\w+: expected at most (?P<most>\d+) tokens of prompt and answer, "
-        r"got (?P<prompt>\d+) \+ (?P<answer>\d+)"
+        r"got (?P<prompt>\d+)(?P<more> or more)? \+ (?P<answer>\d+)"
     ),
     re.compile(
         r"\w+: expected less than the (?P<most>\d+) tokens of prompt and answer together, "
-        r"got (?P<answer>\d+) beside a prompt of (?P<prompt>\d+)"
+        r"got (?P<answer>\d+) beside a prompt of (?P<prompt>\d+)(?P<more> or more)?"
     ),
 )
 LIMIT = "Input tokens exceed the configured limit of"
@@ -82,7 +82,7 @@ def too_long(message: str) -> str:
             most, prompt, answer = (int(found[name]) for name in ("most", "prompt", "answer"))
             shorten = "Please reduce the length of the messages"
             if prompt >= most:
-                told = f"Your messages resulted in {prompt} tokens"
+                told = f"Your messages resulted in {prompt} tokens{found['more'] or ''}"
                 return f"{LIMIT} {most} tokens. {told}. {shorten}."
             told = f"{prompt} in the messages, {answer} in the completion"
             return (

@@ -27,7 +27,7 @@ _TYPES = {
 # What is too long, as OpenAI says it.
 _PROMPT = re.compile(
     rf"{LIMIT} (?P<most>\d+) tokens\. "
-    r"Your messages resulted in (?P<prompt>\d+) tokens\..*"
+    r"Your messages resulted in (?P<prompt>\d+) tokens(?: or more)?\..*"
 )
 _TOGETHER = re.compile(
     r"This model's maximum context length is (?P<most>\d+) tokens\. However, you requested \d+ "

@@ -17,6 +17,19 @@ CASES = {
         r"60008 tokens\. Please reduce the length of the messages\.",
         r"prompt is too long: 60008 tokens > 4096 maximum",
     ),
+    "far": (
+        "messages: expected at most 4096 tokens of prompt and answer, got 7200 or more + 20",
+        r"Input tokens exceed the configured limit of 4096 tokens\. Your messages resulted in "
+        r"7200 tokens or more\. Please reduce the length of the messages\.",
+        r"prompt is too long: 7200 tokens > 4096 maximum",
+    ),
+    "both far": (
+        "max_tokens: expected less than the 4096 tokens of prompt and answer together, "
+        "got 5000 beside a prompt of 7200 or more",
+        r"Input tokens exceed the configured limit of 4096 tokens\. Your messages resulted in "
+        r"7200 tokens or more\. Please reduce the length of the messages\.",
+        r"prompt is too long: 7200 tokens > 4096 maximum",
+    ),
     "together": (
         "messages: expected at most 4096 tokens of prompt and answer, got 4000 + 120",
         r"This model's maximum context length is 4096 tokens\. However, you requested 4120 tokens "
