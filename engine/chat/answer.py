@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from lookhear.engine.chat.forms import blamed
 from lookhear.engine.chat.prompt import ChatPrompt
 from lookhear.engine.chat.stop_texts import StopTexts
 from lookhear.engine.core.adapting import Adapter
@@ -232,9 +233,10 @@ class ChatAnswer(Streamer):
         return []
 
     def fail(self, code: str, message: str) -> list[Event]:
-        """The answer could not be written."""
+        """The answer could not be written. Some forms turn out to be too much work on the way."""
         self.is_done = True
-        return [AnswerFailed(self._message.session, self._message.answer, code, message)]
+        told = blamed(self._message.settings, message)
+        return [AnswerFailed(self._message.session, self._message.answer, code, told)]
 
 
 class PromptReader:

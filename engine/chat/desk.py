@@ -6,6 +6,7 @@ import logging
 
 from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.chat.answer import ChatAnswer, PromptReader
+from lookhear.engine.chat.forms import blamed, form_of
 from lookhear.engine.chat.generation import GenerationDefaults
 from lookhear.engine.chat.pictures import PartError
 from lookhear.engine.chat.prompt import ChatPrompt, ChatPrompter
@@ -28,14 +29,7 @@ from lookhear.engine.messages import (
     StartAnswer,
     TextPart,
 )
-from lookhear.engine.sampling.grammar import (
-    Choices,
-    Form,
-    GrammarCompiler,
-    JsonGrammar,
-    Pattern,
-    Thinking,
-)
+from lookhear.engine.sampling.grammar import GrammarCompiler, JsonGrammar, Thinking
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +159,7 @@ class ChatDesk:
         family = self._prompter.template.calls
         rules = call_rules(settings, family)
         names = [tool.name for tool in rules.tools]
-        form = _form(settings)
+        form = form_of(settings)
         must = rules.is_forced or form is not None
         try:
             self._check_end(settings, "tools")
@@ -173,16 +167,13 @@ class ChatDesk:
             grammar = self._grammars.compile_calls(rules, form, thinking)
         except RequestError as error:
             if must or any(tool.is_strict for tool in rules.tools):
-                text = str(error)
-                if form is None and text.startswith("schema:"):
-                    text = "tools" + text.removeprefix("schema")
-                raise RequestError(error.code, _blamed(settings, text)) from None
+                raise RequestError(error.code, blamed(settings, str(error))) from None
             return None, CallReader(family, names, is_sure=False)
         reader = CallReader(family, names, is_sure=True, is_forced=rules.is_forced)
         return grammar, reader
 
     def _grammar(self, settings: AnswerSettings, prompt: ChatPrompt) -> JsonGrammar | None:
-        form = _form(settings)
+        form = form_of(settings)
         if form is None:
             return None
         self._check_end(settings, "a schema")
@@ -190,7 +181,7 @@ class ChatDesk:
         try:
             return self._grammars.compile(form, thinking)
         except RequestError as error:
-            raise RequestError(error.code, _blamed(settings, str(error))) from None
+            raise RequestError(error.code, blamed(settings, str(error))) from None
 
     def _check_end(self, settings: AnswerSettings, what: str) -> None:
         """When what was asked for is complete nothing but the end is left."""
@@ -253,18 +244,3 @@ class ChatDesk:
             core.add(key, Priority.BATCH, owner, message.session)
         owner.read(prompt, adapter)
         return asked
-
-
-def _form(settings: AnswerSettings) -> Form | None:
-    """What the answer keeps to."""
-    if settings.choices:
-        return Choices(tuple(settings.choices))
-    return settings.schema if settings.pattern is None else Pattern(settings.pattern)
-
-
-def _blamed(settings: AnswerSettings, text: str) -> str:
-    """An error about a form, by the setting that had it."""
-    if not text.startswith("schema:"):
-        return text
-    name = "choices" if settings.choices else "schema" if settings.pattern is None else "pattern"
-    return name + text.removeprefix("schema")

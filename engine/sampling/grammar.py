@@ -36,6 +36,7 @@ from lookhear.engine.core.request import RequestError
 from lookhear.engine.markup.thinking import COMMON, ThinkingTags
 from lookhear.engine.sampling.brevity import EndingTokens, TokenBudget
 from lookhear.engine.sampling.call_rules import CallRules, ToolRule
+from lookhear.engine.sampling.vocabulary import Vocabulary
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ ANY_OBJECT = '{"type":"object"}'
 MAX_MULTIPLE = 10_000
 # A kilobyte or two each, for every schema: a pattern can ask for any number of them.
 MAX_LEXER_STATES = 50_000
-# Of what a character of UTF-8 can be made of, without control characters: a vocabulary that lacks
-# one could not go on somewhere in an answer.
-_BYTES = frozenset(range(0x20, 0xF5)) - {0xC0, 0xC1}
+# Expressions that all patterns together may become before an answer begins, all at once: 0.3 s. The
+# library's own million is seconds, in which nobody else's answer goes on.
+MAX_EXPRESSIONS = 200_000
 _STYLE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
 _THOUGHT = r"""
 thinking_first: {thinking}
@@ -268,7 +269,11 @@ class GrammarCompiler:
         from llguidance import LLMatcher, LLParserLimits
 
         text = json.dumps({"grammars": [{**part, "name": name} for name, part in parts.items()]})
-        limits = LLParserLimits(max_lexer_states=MAX_LEXER_STATES, verbose_errors=False)
+        limits = LLParserLimits(
+            max_lexer_states=MAX_LEXER_STATES,
+            initial_lexer_fuel=MAX_EXPRESSIONS,
+            verbose_errors=False,
+        )
         matcher = LLMatcher(self._vocabulary(), text, log_level=0, limits=limits)
         if not matcher.is_error():
             matcher.compute_bitmask()  # some find out only now that nothing is left to write
@@ -294,7 +299,7 @@ class GrammarCompiler:
         from llguidance import LLTokenizer, TokenizerWrapper
 
         if self._words is None:
-            words = _Vocabulary(self._tokenizer, self._vocab, self._end_tokens[0])
+            words = Vocabulary(self._tokenizer, self._vocab, self._end_tokens[0])
             if words.missing:
                 raise _refused(
                     "none, this model's vocabulary cannot write every text: it has no token "
@@ -309,38 +314,6 @@ class GrammarCompiler:
                 slices=LLTokenizer.json_slices(),  # half the time where any object may come
             )
         return self._words
-
-
-class _Vocabulary:
-    """A checkpoint's tokens as the library reads them: bytes by id, special ones apart."""
-
-    bos_token_id = None
-
-    def __init__(self, tokenizer: QwenTokenizer, size: int, end_token: int) -> None:
-        self._tokenizer = tokenizer
-        added = {index: text for text, index in tokenizer.added.items() if index < size}
-        self.eos_token_id = end_token
-        self.special_token_ids = sorted(added)
-        self.tokens = [
-            added[token].encode() if token in added else tokenizer.decode_bytes([token])
-            for token in range(size)
-        ]
-        self._of_byte = {
-            piece[0]: token
-            for token, piece in enumerate(self.tokens)
-            if len(piece) == 1 and token not in added
-        }
-        self.missing = _BYTES - self._of_byte.keys()
-
-    def __call__(self, text: str) -> list[int]:
-        """Tokens of text that is the only one possible; exactly of its bytes, which tokenizers do
-        not promise (Qwen's puts characters together)."""
-        if not isinstance(text, str):
-            raise TypeError(f"expected a text, got {type(text)}")
-        tokens = self._tokenizer.encode(text)
-        if self._tokenizer.decode_bytes(tokens) == text.encode():
-            return tokens
-        return [self._of_byte[byte] for byte in text.encode()]
 
 
 def _parsed(form: Form) -> dict[str, Any]:

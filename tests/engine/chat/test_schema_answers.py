@@ -273,7 +273,10 @@ def test_a_schema_begins_behind_the_thinking_that_a_template_opens(
 
 def test_a_pattern_that_is_found_to_be_too_much_work_only_in_a_step(folder: Path) -> None:
     core = make_core(folder)
-    core.submit(ask(user("What is it?"), pattern="a{1000000}", max_tokens=200))
-    (failed,) = [event for event in rest(core) if isinstance(event, AnswerFailed)]
-    assert failed.code == "invalid_value"
-    assert failed.message.startswith("schema: expected one that is less work; ")
+    for pattern in ("a{1000000}", "(a{400}){400}", "((a{50}b){50}c){50}"):
+        core.submit(ask(user("What is it?"), pattern=pattern, max_tokens=3))
+        (failed,) = [event for event in rest(core) if isinstance(event, AnswerFailed)]
+        assert failed.code == "invalid_value"
+        assert failed.message.startswith("pattern: expected one that is less work; ")
+    core.submit(ask(user("What is it?"), pattern="(a{100}){100}", max_tokens=3))
+    assert isinstance(done := outcome(rest(core)), AnswerCompleted), done
