@@ -48,6 +48,9 @@ KEPT_CHECKS = 512  # schemas of tools that were looked at
 ANY_OBJECT = '{"type":"object"}'
 # Numbers of this kind become an automaton with a state for every remainder: a second at a million.
 MAX_MULTIPLE = 10_000
+# Its integers have 64 bits: bounds that are larger become others, and two near the smallest integer
+# end the process.
+MAX_BOUND = 10**18
 # A kilobyte or two each, for every schema: a pattern can ask for any number of them.
 MAX_LEXER_STATES = 50_000
 # Expressions that all patterns together may become before an answer begins, all at once: 0.3 s. The
@@ -340,6 +343,10 @@ def _parsed(form: Form) -> dict[str, Any]:
     parsed.pop("x-guidance", None)  # how the library writes is not the client's
     if math.lcm(*_multiples(parsed)) > MAX_MULTIPLE:
         raise _refused(f"values of multipleOf with a common multiple up to {MAX_MULTIPLE}")
+    lowest = max(_numbers(parsed, "minimum", "exclusiveMinimum"), default=0)
+    highest = min(_numbers(parsed, "maximum", "exclusiveMaximum"), default=0)
+    if max(lowest, -highest) >= MAX_BOUND:
+        raise _refused(f"bounds that leave numbers between -{MAX_BOUND} and {MAX_BOUND}")
     try:
         text = LLMatcher.grammar_from_json_schema(json.dumps(parsed), overrides=_STYLE)  # type: ignore[arg-type]
     except ValueError as error:
@@ -349,19 +356,24 @@ def _parsed(form: Form) -> dict[str, Any]:
 
 
 def _multiples(schema: Any) -> Iterator[int]:
-    """All values of multipleOf in it (and what looks like them in an enumeration), counted in
-    their smallest decimal place."""
+    """All values of multipleOf in it, counted in their smallest decimal place."""
+    for number in _numbers(schema, "multipleOf"):
+        if abs(number) < math.inf:  # which a whole number of any size is
+            value = Fraction(str(number))
+            yield abs(value.numerator * value.denominator) or 1
+
+
+def _numbers(schema: Any, *names: str) -> Iterator[int | float]:
+    """All that stand behind these names in it (and what looks like them in an enumeration)."""
     entries = schema if isinstance(schema, list) else []
     if isinstance(schema, dict):
         entries = list(schema.values())
-        number = schema.get("multipleOf")
-        if not isinstance(number, int | float) or isinstance(number, bool):
-            pass  # the library says what it thinks of it
-        elif abs(number) < math.inf:  # which a whole number of any size is
-            value = Fraction(str(number))
-            yield abs(value.numerator * value.denominator) or 1
+        for number in map(schema.get, names):
+            # The library says what it thinks of others.
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                yield number
     for entry in entries:
-        yield from _multiples(entry)
+        yield from _numbers(entry, *names)
 
 
 def _refused(expected: str) -> RequestError:

@@ -44,6 +44,10 @@ def grammars(tokenizer: QwenTokenizer) -> GrammarCompiler:
     return GrammarCompiler(tokenizer, vocab(tokenizer), ends(tokenizer))
 
 
+def bounded(least: int, most: int) -> str:
+    return json.dumps({"type": "integer", "minimum": least, "maximum": most})
+
+
 def allowed(bits: np.ndarray, size: int) -> list[int]:
     flat = np.unpackbits(bits.view(np.uint8), bitorder="little")
     assert not flat[size:].any()
@@ -176,6 +180,10 @@ def test_the_end_of_thinking_has_one_spelling(
         ('{"type":"number","multipleOf":0.00001}', "multipleOf"),
         pytest.param(f'{{"type":"number","multipleOf":1{"0" * 400}}}', "multipleOf", id="large"),
         ('{"type":"number","multipleOf":true}', "multipleOf"),
+        pytest.param(bounded(10**20, 10**20 + 5), "bounds", id="beyond"),
+        pytest.param(bounded(-(10**20) - 5, -(10**20)), "bounds", id="below"),
+        pytest.param(bounded(10**300, 10**301), "bounds", id="far beyond"),
+        pytest.param(bounded(1 - 2**63, 4 - 2**63), "bounds", id="lowest"),
         ("[1]", "an object"),
         ("{", "JSON"),
         ('{"const":1e999}', "keep to"),
