@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lookhear.engine.messages import (
     AnswerCompleted,
@@ -22,11 +23,28 @@ from lookhear.gateway.http.errors import ApiError, error_body
 
 @dataclass(slots=True)
 class _Choice:
-    """length: of its text so far, in characters. reason: why it ended."""
+    """offset: where its next token begins, in characters: not where its text has come to, some of
+    which may be held back. decoder: has the bytes of its tokens. reason: why it ended."""
 
     usage: AnswerUsage
-    length: int = 0
+    offset: int = 0
     reason: str | None = None
+    decoder: IncrementalDecoder = field(
+        default_factory=lambda: getincrementaldecoder("utf-8")("replace")
+    )
+
+    def offsets(self, tokens: Iterable[ChosenToken]) -> list[int]:
+        """Where each of the next ones begins."""
+        found = []
+        for token in tokens:
+            found.append(self.offset)
+            self.offset += len(self.decoder.decode(bytes(token.bytes)))
+        return found
+
+    def begins(self, offset: int) -> None:
+        """The next token is the first behind so many characters."""
+        self.offset = offset
+        self.decoder.reset()
 
 
 class TextReply:
@@ -91,7 +109,7 @@ class TextReply:
                 return self._echoed(index, event.tokens)
             case AnswerText() if self._is_written and (event.text or event.tokens):
                 told = event.tokens
-                chosen = None if told is None else _logprobs(told, choice.length)
+                chosen = None if told is None else _logprobs(told, choice.offsets(told))
                 return [self._told(index, event.text, chosen)]
             case AnswerCompleted():
                 choice.usage, choice.reason = event.usage, event.reason
@@ -107,17 +125,18 @@ class TextReply:
         if echo is None:
             said = b"".join(bytes(token.bytes) for token in tokens or ())
             echo = said.decode("utf-8", errors="replace")
-        told = _logprobs(tokens, 0, is_prompt=True) if tokens and self._has_logprobs else None
+        choice, told = self._choices[index], None
+        if tokens and self._has_logprobs:
+            told = _logprobs(tokens, choice.offsets(tokens), is_prompt=True)
+        choice.begins(len(echo))
         return [self._told(index, echo, told)] if echo or told else []
 
     def _told(self, index: int, text: str, logprobs: Json | None = None) -> Json:
-        choice = self._choices[index]
-        choice.length += len(text)
         return {
             "index": index,
             "text": text,
             "logprobs": logprobs,
-            "finish_reason": choice.reason,
+            "finish_reason": self._choices[index].reason,
         }
 
 
@@ -142,13 +161,9 @@ def _joined(first: Json, second: Json) -> Json:
     return {**second, "text": first["text"] + second["text"], "logprobs": logprobs}
 
 
-def _logprobs(tokens: list[ChosenToken], start: int, *, is_prompt: bool = False) -> Json:
-    """start: of the first of them, in characters of the choice's text. What was chosen is among
-    the likeliest, even where it is not one of them. is_prompt: the first stands behind nothing."""
-    offsets = []
-    for token in tokens:
-        offsets.append(start)
-        start += len(token.token)
+def _logprobs(tokens: list[ChosenToken], offsets: list[int], *, is_prompt: bool = False) -> Json:
+    """offsets: of each of them, in characters of the choice's text. What was chosen is among the
+    likeliest, even where it is not one of them. is_prompt: the first stands behind nothing."""
     likeliest: list[dict[str, float] | None] = [
         _probable(token.top) | _probable([token]) for token in tokens
     ]

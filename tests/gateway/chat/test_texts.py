@@ -13,7 +13,15 @@ import pytest_asyncio
 from openai import AsyncOpenAI
 from openai.types import Completion, CompletionChoice
 
-from lookhear.engine.messages import TextPart
+from lookhear.engine.messages import (
+    AnswerStarted,
+    AnswerText,
+    AnswerUsage,
+    ChosenToken,
+    TextPart,
+)
+from lookhear.gateway.chat.answers import ChoiceEvent
+from lookhear.gateway.chat.completions.text_reply import TextReply
 from tests.gateway.chatting import client, each, frames
 from tests.gateway.running import Running
 
@@ -216,3 +224,23 @@ async def test_what_changes_nothing_is_named(seeing: Running) -> None:
         }
         answer = await http.post(URL, json=body)
     assert answer.headers["x-lookhear-ignored"] == "add_special_tokens"
+
+
+async def test_tokens_are_where_their_text_is_though_some_of_it_was_held_back() -> None:
+    """As of what a stop text may begin with, and of the half of a character."""
+
+    def event(text: str, *pieces: bytes) -> tuple[int, AnswerText]:
+        told = [ChosenToken(p.decode("utf-8", "replace"), -1.0, [*p], []) for p in pieces]
+        return 0, AnswerText("s", "a", text, tokens=told)
+
+    reply = TextReply({}, 1, ["ab"], has_logprobs=True, is_written=True, include_usage=False)
+    prompt = [ChosenToken(each, 0.0, [*each.encode()], []) for each in "ab"]
+    events: list[tuple[int, ChoiceEvent]] = [
+        (0, AnswerStarted("s", "a", AnswerUsage(), prompt)),
+        event("hell", b"hello"),
+        event("o w\u00e9", b" w", b"\xc3", b"\xa9"),
+        event("ird", b"ird"),
+    ]
+    (choice,) = reply.whole(events)["choices"]
+    assert choice["text"] == "abhello w\u00e9ird"
+    assert choice["logprobs"]["text_offset"] == [0, 1, 2, 7, 9, 9, 10]
