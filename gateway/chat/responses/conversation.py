@@ -7,6 +7,7 @@ items of a response before are named by their ids.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lookhear.engine.messages import TextPart, ToolCall
 from lookhear.gateway.chat.lines import DETAILS, Kind, Line, Pointer
@@ -52,11 +53,12 @@ def lines_of(items: Sequence[Json], paths: Sequence[str], instructions: str | No
             lines.append(_question(wire, path, str(role)))
         else:
             if said is None or (kind != "function_call" and (said.parts or said.calls)):
-                thoughts = wire["content"] if kind == "reasoning" else ()
-                thinking = "".join(thought["text"] for thought in thoughts)
-                said = Line("assistant", [], [], path, thinking=thinking)
+                said = Line("assistant", [], [], path)
                 lines.append(said)
-            if kind == "function_call":
+            if kind == "reasoning":  # of which there may be several in a row
+                more = "".join(thought["text"] for thought in wire["content"])
+                said = lines[-1] = replace(said, thinking=said.thinking + more)
+            elif kind == "function_call":
                 call = _call(wire, path)
                 called.add(call.id)
                 said.calls.append(call)

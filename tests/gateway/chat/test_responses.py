@@ -499,6 +499,15 @@ async def test_thinking_and_cut_answers_go_on(http: httpx.AsyncClient, seeing: R
     check_response(answer.json())
     *_, start = seeing.engine.chat.started
     assert [message.role for message in start.messages] == ["user", "user"]
+    thoughts = [
+        {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": each}]}
+        for each in ("let me look. ", "It is red.")
+    ]
+    answered = said({"type": "output_text", "text": "red"}, role="assistant")
+    history = [said(text("a")), *thoughts, answered, said(text("b"))]
+    check_response((await respond(http, history)).json())
+    *_, start = seeing.engine.chat.started
+    assert [each.thinking for each in start.messages] == ["", "let me look. It is red.", ""]
 
 
 async def test_a_call_that_was_cut_off_and_answered_all_the_same(
