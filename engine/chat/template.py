@@ -36,7 +36,8 @@ from lookhear.engine.messages import (
 )
 
 KINDS: dict[type, str] = {ImagePart: "image", VideoPart: "video", AudioPart: "audio"}
-_MARK = re.compile("\ue000(\\d+)\ue001")
+# Longer numbers are none of ours, but a client's, in a variable that a template writes.
+_MARK = re.compile("\ue000(\\d{1,9})\ue001")
 _WORD = re.compile(r"[A-Za-z0-9_.$-]{1,64}")  # cannot spell a special token
 _TEXTS = "lookhear_texts"  # the variable that filters find the marked texts by
 

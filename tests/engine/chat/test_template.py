@@ -121,6 +121,14 @@ def test_variables_that_a_template_cannot_use_are_refused(source: str, n: int) -
         chat.render([user("a")], variables={"n": n})
 
 
+@pytest.mark.parametrize("digits", [9, 10, 5000])
+def test_a_variable_that_looks_like_a_mark_is_none(digits: int) -> None:
+    chat = template("{{ n }}: {{ messages[0].content }}")
+    written = f"\ue000{'1' * digits}\ue001"
+    pieces = chat.render([user("a")], variables={"n": written})
+    assert [piece.text for piece in pieces if isinstance(piece, UserText)] == ["a"]
+
+
 def test_the_beginning_is_that_of_every_longer_message(tokenizer: QwenTokenizer) -> None:
     prompter = ChatPrompter(tokenizer, template(), None, 1000)
     start = prompter.beginning("s", [user("one"), user("two ")]).tokens
