@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from lookhear.gateway.errors import GatewayError
 
 MISSING = "nothing (the field is missing)"
+MAX_PROMPT = 8192  # characters; a model keeps the last few hundred tokens of it
 MAX_APPEND_BYTES = 15 * 1024 * 1024  # of decoded audio in one append, as documented by OpenAI
 # In the order in which they are looked for, of pydantic's.
 OUR_WORDS = {

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from lookhear.engine.messages import FileTranscribed, ModelCard, TranscriptionSettings
-from lookhear.gateway.checks.checks import shown
+from lookhear.gateway.checks.checks import MAX_PROMPT, shown
 from lookhear.gateway.checks.languages import language_code
 from lookhear.gateway.checks.models import NO_WHO, NONE, diariser
 from lookhear.gateway.decoding.results import Recording
@@ -266,7 +266,8 @@ def _settings(form: FormData, card: ModelCard, task: str) -> TranscriptionSettin
         language=among[0] if len(among) == 1 else language,
         languages=() if len(among) == 1 else tuple(among),
         task=task,
-        prompt=text(form, "prompt") or "",
+        # Of a long text before it only the end counts, as with OpenAI: nobody need cut it.
+        prompt=(text(form, "prompt") or "")[-MAX_PROMPT:],
         keywords=_keywords(form),
     )
 

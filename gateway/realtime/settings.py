@@ -16,7 +16,6 @@ from lookhear.media.voice.vad import VadConfig
 
 Truncation = Literal["auto", "disabled"]
 NoiseReduction = Literal["near_field", "far_field"]
-MAX_PROMPT = 8192  # characters; a model keeps the last few hundred tokens of it
 
 
 @dataclass(frozen=True, slots=True)

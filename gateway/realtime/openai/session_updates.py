@@ -16,7 +16,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from lookhear.engine.messages import Delay, ModelCard
-from lookhear.gateway.checks.checks import ProtocolError, Text, WireModel, invalid, shown, wrong
+from lookhear.gateway.checks.checks import (
+    MAX_PROMPT,
+    ProtocolError,
+    Text,
+    WireModel,
+    invalid,
+    shown,
+    wrong,
+)
 from lookhear.gateway.checks.languages import language_code
 from lookhear.gateway.checks.models import (
     NO_WHO,
@@ -35,7 +43,6 @@ from lookhear.gateway.realtime.openai.generation_updates import (
 )
 from lookhear.gateway.realtime.patience import Eagerness
 from lookhear.gateway.realtime.settings import (
-    MAX_PROMPT,
     ConverseSettings,
     NoiseReduction,
     SessionSettings,

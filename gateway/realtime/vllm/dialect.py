@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError
 
 from lookhear.engine.messages import ModelCard, TokenLogprob
 from lookhear.gateway.checks.checks import (
+    MAX_PROMPT,
     ProtocolError,
     Text,
     WireModel,
@@ -32,7 +33,7 @@ from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.commands import Append, ClientCommand, Commit, Configure
 from lookhear.gateway.realtime.protocol.dialect import Dialect, Json
 from lookhear.gateway.realtime.protocol.refusals import EMPTY_COMMIT
-from lookhear.gateway.realtime.settings import MAX_PROMPT, SessionSettings, default_settings
+from lookhear.gateway.realtime.settings import SessionSettings, default_settings
 from lookhear.gateway.sockets.cutting import WireFrame
 from lookhear.gateway.telemetry.ids import IdFactory
 from lookhear.media.audio.pcm import AudioFormat

@@ -1,0 +1,36 @@
+"""Fields of the form of a file, as clients write them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.gateway.files.test_http import post
+from tests.gateway.running import Running
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def http(shared: Running) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(
+        base_url=shared.http, trust_env=False, verify=False, timeout=60
+    ) as client:
+        shared.engine.be_well()
+        yield client
+
+
+@pytest.mark.parametrize("path", ["transcriptions", "translations"])
+async def test_of_a_long_prompt_the_engine_is_given_the_end(
+    path: str, shared: Running, http: httpx.AsyncClient
+) -> None:
+    end = "🦉" + 8191 * "o"
+    answer = await post(http, path, prompt=2_000_000 * "x" + end)
+    assert answer.status_code == 200, answer.text
+    assert shared.engine.files[-1].settings.prompt == end
+    answer = await post(http, path, prompt=end)
+    assert answer.status_code == 200, answer.text
+    assert shared.engine.files[-1].settings.prompt == end
