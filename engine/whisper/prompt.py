@@ -107,10 +107,14 @@ class WhisperPrompter:
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """(tokens up to the start token, tokens after the language).
 
-        text: the user's prompt, kept whole if it fits. earlier: tokens said just before.
+        text: the user's prompt, kept whole if it fits; of a longer one the end, in half of the room
+        if there is something earlier. earlier: tokens said just before.
         """
         t = self._tokenizer
-        given = t.encode(" " + text.strip())[: self.max_prompt] if text.strip() else []
+        given = t.encode(" " + text.strip()) if text.strip() else []
+        if len(given) > self.max_prompt:
+            carried = min(len(earlier), self.max_carried, self.max_prompt // 2)
+            given = given[carried - self.max_prompt :]
         room = min(self.max_prompt - len(given), self.max_carried)
         before = [*given, *(earlier[-room:] if room else [])]
         head = [t.prev, *before, t.sot] if before else [t.sot]
