@@ -44,6 +44,9 @@ TIMING = dict.fromkeys(("mov", "matroska", "ogg", "flv", "asf"), MAX_PAUSE)
 TIMING |= {"mpegts": 10.0, "mpeg": 10.0}
 
 PLAIN = (1, 3, 0xFFFE)  # a WAV's tags for samples as they are
+# Bytes of samples from which on a WAV's size is none: who writes to a pipe cannot know it and
+# leaves 0 or a number near the maximum (GStreamer this one, SoX 0x7FFFF000 in whole frames).
+UNKNOWN_SIZE = 0x7FFF0000
 
 # PyAV takes what lies behind the addresses of more for others, and reads there.
 MOST_PLANES = 7
@@ -326,8 +329,7 @@ def wav_seconds(file: BinaryIO) -> float | None:
         while len(header := file.read(8)) == 8:
             size = struct.unpack("<I", header[4:])[0]
             if header[:4] == b"data":
-                # Writers to a pipe cannot know the size and leave 0 or a number near the maximum.
-                if bytes_per_second and 0 < size < 0x7FFFF000:
+                if bytes_per_second and 0 < size < UNKNOWN_SIZE:
                     seconds = size / bytes_per_second
                 break
             body = file.read(16) if header[:4] == b"fmt " else b""

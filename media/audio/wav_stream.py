@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from lookhear.media.audio.containers import MOST_CHANNELS, RATES
+from lookhear.media.audio.containers import MOST_CHANNELS, RATES, UNKNOWN_SIZE
 from lookhear.media.ffmpeg import Readable
 
 __all__ = ["Limited", "PlainSamples", "Replayed", "wav_head"]
@@ -19,7 +19,6 @@ INTEGERS, EXTENSIBLE = 1, 0xFFFE  # tags of plain samples; the second has the ki
 KIND = 24  # where, in bytes of its chunk
 FORMATS = {8: "u8", 16: "s16le", 24: "s24le", 32: "s32le"}  # FFmpeg's, by bits
 MOST_SKIPPED = 1 << 20  # bytes of titles and the like in front of the samples
-UNKNOWN = 0x7FFFF000  # who writes to a pipe leaves 0 or a number near the maximum
 
 
 class PlainSamples(NamedTuple):
@@ -77,7 +76,7 @@ def wav_head(file: Readable) -> tuple[PlainSamples | None, bytes]:
     while len(chunk := head.take(8)) == 8:
         size = int.from_bytes(chunk[4:], "little")
         if chunk[:4] == b"data":
-            return plain(fmt, size if 0 < size < UNKNOWN else None), head.read
+            return plain(fmt, size if 0 < size < UNKNOWN_SIZE else None), head.read
         if size > MOST_SKIPPED - len(head.read):
             break
         body = head.take(size + size % 2)

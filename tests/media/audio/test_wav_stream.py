@@ -61,6 +61,25 @@ def test_who_writes_to_a_pipe_knows_no_size(size: int) -> None:
     assert len(heard(wav(bytes(2 * RATE), size=size))) == RATE
 
 
+@pytest.mark.parametrize(
+    ("size", "bits", "channels"),
+    [
+        (0, 16, 1),
+        (0x7FFF0000, 16, 1),  # GStreamer
+        (0x7FFFF000, 16, 1),  # SoX, and the same in whole frames
+        (0x7FFFF000 // 3 * 3, 24, 1),
+        (0x7FFFF000 // 24 * 24, 32, 6),
+        (0xFFFFFFFF, 16, 1),
+    ],
+)
+def test_nothing_is_missed_of_what_was_written_to_a_pipe(
+    size: int, bits: int, channels: int
+) -> None:
+    file = wav(bytes(RATE * channels * bits // 8), bits, channels, size=size)
+    assert decode_audio(file).duration_s == 1
+    assert len(heard(file)) == RATE
+
+
 def test_what_stands_behind_the_samples_is_not_heard() -> None:
     loud = b"LIST" + struct.pack("<I", 4000) + b"\x7f" * 4000
     assert not heard(wav(bytes(2 * RATE)) + loud).any()
