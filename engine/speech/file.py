@@ -239,12 +239,15 @@ class FileTranscription(ABC):
         """A segment, its words, its log-probabilities. text: of said. start, end: seconds."""
         audio = self._audio
         start, end = voiced_span(start, end, audio.speech)
+        # A window may begin before the last one's words end. What was told of those stays.
+        before = self.heard.segments[-1].end if self.heard.segments else 0.0
+        begun = max(audio.start_time(start), before)
         mean = sum(said.logprobs) / len(said.logprobs)
         self.heard.segments.append(
             Segment(
                 text,
-                audio.start_time(start),
-                audio.end_time(end),
+                begun,
+                max(begun, audio.end_time(end)),
                 list(said.tokens),
                 mean,
                 no_speech_prob,

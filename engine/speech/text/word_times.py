@@ -65,6 +65,14 @@ def voiced_words(words: Sequence[Word], speech: Sequence[Span]) -> list[Word]:
     return found
 
 
+def boundary(before: tuple[float, float], after: tuple[float, float]) -> float:
+    """Where the first of two (start, end) that overlap is to end, and the second to begin: where it
+    does, since the end of what is said is less sure than its beginning; behind the first one if
+    there would be nothing of it."""
+    (start, end), (at, over) = before, after
+    return at if at > start else min(end, max(start, over))
+
+
 def voiced_span(start: float, end: float, speech: Sequence[Span]) -> tuple[float, float]:
     """start and end, in seconds, less what is no speech at both ends; as they are if all of it is
     none."""

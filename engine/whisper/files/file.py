@@ -32,6 +32,7 @@ from lookhear.engine.whisper.files.pieces import (
     SENTENCE_PAUSE,
     Cut,
     Piece,
+    disjoint,
     is_rough,
     split_segments,
     spoken_span,
@@ -357,16 +358,18 @@ class WhisperFile(FileTranscription):
         offset = self._position / SAMPLE_RATE
         if chosen.temperature > MOST_CARRIED_TEMPERATURE:
             self._closed = []
+        written = self._written(code)
+        parts = [p for piece in cut.pieces for p in self._parts(piece, heard, written)]
+        for part in disjoint(parts):
+            self._add(
+                heard.split(part.last)[0].split(part.first)[1],
+                part.text,
+                offset + part.start,
+                offset + part.end,
+                chosen.no_speech,
+                chosen.temperature,
+            )
         for piece in cut.pieces:
-            for part in self._parts(piece, heard, self._written(code)):
-                self._add(
-                    heard.split(part.last)[0].split(part.first)[1],
-                    part.text,
-                    offset + part.start,
-                    offset + part.end,
-                    chosen.no_speech,
-                    chosen.temperature,
-                )
             # With its timestamps: after plain text a model stops to write them.
             self._closed += heard.tokens[max(0, piece.first - 1) : piece.last + 1]
         self._closed = self._closed[-self._prompter.max_prompt :]
@@ -377,11 +380,10 @@ class WhisperFile(FileTranscription):
     def _parts(self, piece: Piece, heard: Hypothesis, language: str | None) -> list[Piece]:
         """A segment, with the times of its words where the model's are rough, cut between words
         where a long pause was left out. language: ISO code (some have no spaces)."""
-        if not heard.spans:
-            return [piece]
         prompter, offset = self._prompter, self._position / SAMPLE_RATE
         is_broken = self._seams(self._position, piece.start, piece.end)
-        if not is_broken and not is_rough(heard.tokens, prompter.timestamp_seconds):
+        is_exact = not is_broken and not is_rough(heard.tokens, prompter.timestamp_seconds)
+        if is_exact or not heard.spans:
             return [piece]
         words = group_words(heard.tokens[piece.first : piece.last], prompter.decode_bytes, language)
         begun = [piece.first + first for _, first, _ in words]
@@ -395,6 +397,6 @@ class WhisperFile(FileTranscription):
         ):
             first = begun[word]
             text = prompter.decode_bytes(heard.tokens[first:last]).decode("utf-8", "replace")
-            start, end = (min(max(at, low), high) for at in spoken_span(heard, first, last))
+            start, end = (min(at, high) for at in spoken_span(heard, first, last, low))
             parts.append(Piece(first, last, text, start - offset, end - offset))
         return parts

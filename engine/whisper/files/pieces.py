@@ -9,6 +9,7 @@ from typing import NamedTuple
 from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.text.sentences import ends_text
+from lookhear.engine.speech.text.word_times import boundary
 
 SecondsOf = Callable[[int], float | None]  # seconds of a timestamp token, None for any other
 
@@ -53,11 +54,25 @@ def sentence_begin(spelt: Sequence[bytes], index: int) -> int:
     return index
 
 
-def spoken_span(heard: Hypothesis, first: int, last: int) -> tuple[float, float]:
-    """When tokens[first:last] were said, by their times."""
+def spoken_span(heard: Hypothesis, first: int, last: int, low: float = 0.0) -> tuple[float, float]:
+    """When tokens[first:last] were said, by their times, but not before `low`."""
     (start, _), (begun, end) = heard.spans[first], heard.spans[last - 1]
     # By its time the last one may fill a window in which nobody speaks any more.
-    return start, min(end, begun + LONGEST_TOKEN)
+    return max(start, low), max(low, min(end, max(begun, low) + LONGEST_TOKEN))
+
+
+def disjoint(pieces: Sequence[Piece]) -> list[Piece]:
+    """Pieces in order, each ending where the next one begins if not before. Some have times of the
+    model, some of their words, which may overlap."""
+    found = list[Piece]()
+    for piece in pieces:
+        if found and piece.start < found[-1].end:
+            before = found[-1]
+            at = boundary((before.start, before.end), (piece.start, piece.end))
+            found[-1] = before._replace(end=at)
+            piece = piece._replace(start=at, end=max(at, piece.end))
+        found.append(piece)
+    return found
 
 
 def split_segments(
