@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -25,7 +26,12 @@ from lookhear.engine.messages import (
 from lookhear.engine.speech.audio_buffer import quietest
 from lookhear.engine.speech.condensed import CondensedAudio
 from lookhear.engine.speech.text.hypothesis import DecodeBytes, Hypothesis, told_logprobs
-from lookhear.engine.speech.text.word_times import loud_stretches, voiced_span, voiced_words
+from lookhear.engine.speech.text.word_times import (
+    boundary,
+    loud_stretches,
+    voiced_span,
+    voiced_words,
+)
 
 SHORTEST = SAMPLE_RATE // 50  # samples; what is left of a recording and not worth hearing
 
@@ -119,6 +125,7 @@ class FileTranscription(ABC):
         self._position = self._start  # the samples before it are done with
         self._until: int | None = None  # end of the piece in flight
         self.heard = Heard()
+        self._words_until = 0.0  # end of the last word
         self._told = 0  # segments of which progress was told
         self.is_done = False
 
@@ -260,10 +267,18 @@ class FileTranscription(ABC):
         if self._message.settings.logprobs:
             told = said.token_logprobs(lambda token: self._decode_bytes([token]))
             self.heard.logprobs += told_logprobs(told, text)
-        words = said.words(self._decode_bytes, self._written(self.language))
-        for w in voiced_words(words, self._voiced):
+        self._add_words(said.words(self._decode_bytes, self._written(self.language)))
+
+    def _add_words(self, words: Sequence[Word]) -> None:
+        """Of a segment. A window may begin before the last one's words end."""
+        audio, kept = self._audio, self.heard.words
+        for w in voiced_words(words, self._voiced, self._words_until):
+            self._words_until = w.end
             begun, over = audio.start_time(w.start), audio.end_time(w.end)
-            self.heard.words.append(replace(w, start=begun, end=max(begun, over)))
+            if kept and begun < kept[-1].end:
+                begun = boundary((kept[-1].start, kept[-1].end), (begun, over))
+                kept[-1] = replace(kept[-1], end=begun)
+            kept.append(replace(w, start=begun, end=max(begun, over)))
 
     def _written(self, spoken: str | None) -> str | None:
         """ISO code of the text of what is said in a language."""

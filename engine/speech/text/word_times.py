@@ -40,9 +40,10 @@ def loud_stretches(samples: NDArray[np.float32]) -> list[Span]:
     return [(int(a) * FRAME, (int(b) + 1) * FRAME) for a, b in zip(firsts, lasts, strict=True)]
 
 
-def voiced_words(words: Sequence[Word], speech: Sequence[Span]) -> list[Word]:
+def voiced_words(words: Sequence[Word], speech: Sequence[Span], until: float = 0.0) -> list[Word]:
     """The words in order, each within the stretch of speech that it has most of; one that touches
     none stays where it is. speech: in order and apart, counted from where the words' seconds are.
+    until: seconds of them, up to which others were said before.
     """
     found: list[Word] = []
     at = 0
@@ -57,7 +58,7 @@ def voiced_words(words: Sequence[Word], speech: Sequence[Span]) -> list[Word]:
             start_s, end_s = max(word.start, begins), min(word.end, over)
             if end_s - start_s > most:
                 most = end_s - start_s
-                is_first = not found or found[-1].end <= begins
+                is_first = (found[-1].end if found else until) <= begins
                 if is_first and start_s - begins < LATE:
                     start_s = begins
                 best = replace(word, start=start_s, end=end_s)

@@ -310,8 +310,7 @@ class WhisperFile(FileTranscription):
 
     def _cut(self, heard: Hypothesis, num_samples: int, *, by_words: bool = False) -> Cut:
         """by_words: the times are those of its words, which it has."""
-        prompter, begin = self._prompter, self._position
-        end = begin + num_samples
+        prompter, begin, end = self._prompter, self._position, self._position + num_samples
         # Nobody speaks on where the window ends: its last segment is complete.
         is_whole = not self._slides or end == self._end or self._audio.spoken(end - 1, end + 1) == 0
         pieces, moved = split_segments(heard.tokens, prompter.timestamp_seconds, keep_open=is_whole)
@@ -358,9 +357,7 @@ class WhisperFile(FileTranscription):
         offset = self._position / SAMPLE_RATE
         if chosen.temperature > MOST_CARRIED_TEMPERATURE:
             self._closed = []
-        written = self._written(code)
-        parts = [p for piece in cut.pieces for p in self._parts(piece, heard, written)]
-        for part in disjoint(parts):
+        for part in disjoint([p for piece in cut.pieces for p in self._parts(piece, heard, code)]):
             self._add(
                 heard.split(part.last)[0].split(part.first)[1],
                 part.text,
@@ -379,13 +376,14 @@ class WhisperFile(FileTranscription):
 
     def _parts(self, piece: Piece, heard: Hypothesis, language: str | None) -> list[Piece]:
         """A segment, with the times of its words where the model's are rough, cut between words
-        where a long pause was left out. language: ISO code (some have no spaces)."""
+        where a long pause was left out. language: ISO code of what is spoken."""
         prompter, offset = self._prompter, self._position / SAMPLE_RATE
         is_broken = self._seams(self._position, piece.start, piece.end)
         is_exact = not is_broken and not is_rough(heard.tokens, prompter.timestamp_seconds)
         if is_exact or not heard.spans:
             return [piece]
-        words = group_words(heard.tokens[piece.first : piece.last], prompter.decode_bytes, language)
+        written, tokens = self._written(language), heard.tokens[piece.first : piece.last]
+        words = group_words(tokens, prompter.decode_bytes, written)
         begun = [piece.first + first for _, first, _ in words]
         spans = zip(begun, [*begun[1:], piece.last], strict=True)
         groups = self._audio.unbroken(

@@ -44,6 +44,13 @@ def test_a_word_before_a_pause_ends_with_the_voice_and_the_next_begins_with_it()
     assert voiced_words(words, speech) == [word(1.0, 1.5), word(2.5, 3.1), word(3.8, 4.5)]
 
 
+def test_a_segments_first_word_begins_with_the_voice_unless_somebody_spoke_since() -> None:
+    speech = [seconds(1.0, 4.0)]
+    assert voiced_words([word(1.2, 2.0)], speech) == [word(1.0, 2.0)]
+    assert voiced_words([word(1.2, 2.0)], speech, until=0.9) == [word(1.0, 2.0)]
+    assert voiced_words([word(1.2, 2.0)], speech, until=1.2) == [word(1.2, 2.0)]
+
+
 def test_a_segment_is_trimmed_at_its_ends_only() -> None:
     speech = [seconds(1.0, 3.0), seconds(4.0, 6.0)]
     assert voiced_span(0.0, 9.0, speech) == (1.0, 6.0)

@@ -63,6 +63,17 @@ def test_a_segment_by_the_models_times_ends_where_one_by_its_words_begins() -> N
     assert found == [(0.2, 1.9), (1.9, 2.9), (9.0, 9.6)]
 
 
+def test_the_first_word_of_a_segment_begins_behind_the_last_one_of_another() -> None:
+    done = heard(
+        [(1.0, 4.0)],
+        5,
+        (at(0.4), 0, at(0.6), at(0.6), 1, 2, at(3.6)),
+        [(0, 0), (0.3, 0.62), (0.62, 0.62), (0.62, 0.62), (0.62, 1.5), (1.5, 3.4), (3.6, 3.6)],
+    )
+    found = [(word.word, round(word.start, 2), round(word.end, 2)) for word in done.words]
+    assert found == [("a", 1.0, 1.22), ("b", 1.22, 2.1), ("c", 2.1, 4.0)]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
@@ -99,7 +110,7 @@ def spoken_spans(draw: st.DrawFn) -> Spans:
 
 @settings(max_examples=150, deadline=None)
 @given(spoken=spoken_spans(), data=st.data())
-def test_whatever_the_model_says_segments_follow_one_another(
+def test_whatever_the_model_says_segments_and_words_follow_one_another(
     spoken: Spans, data: st.DataObject
 ) -> None:
     message = replace(recording(spoken, spoken[-1][1] + 1), tells_progress=True)
@@ -129,6 +140,9 @@ def test_whatever_the_model_says_segments_follow_one_another(
         for segment in event.segments
     ]
     assert segments == done.segments, "what was told stays"
-    cues = [(segment.start, segment.end) for segment in done.segments]
-    assert all(start <= end for start, end in cues)
-    assert all(a[1] <= b[0] for a, b in zip(cues, cues[1:], strict=False))
+    for cues in (
+        [(segment.start, segment.end) for segment in done.segments],
+        [(word.start, word.end) for word in done.words],
+    ):
+        assert all(start <= end for start, end in cues)
+        assert all(a[1] <= b[0] for a, b in zip(cues, cues[1:], strict=False))
