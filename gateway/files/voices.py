@@ -35,7 +35,7 @@ def read_voices(form: FormData) -> VadConfig | None:
         raise wrong(f"{NAME}.type", "server_vad", shown(kind))
     for name in strategy:
         if name not in KINDS:
-            raise wrong(f"{NAME}.{name}", f"one of {', '.join(KINDS)}", shown(name))
+            raise wrong(NAME, f"only {', '.join(KINDS)} beside its type", shown(name))
     try:
         return replace(FILE_CONFIG, **{n: KINDS[n](str(v)) for n, v in strategy.items()})
     except ValueError as error:

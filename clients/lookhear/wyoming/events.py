@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from lookhear.errors import LookhearError
 from lookhear.sources.pcm import WIDTHS
@@ -32,14 +32,14 @@ class Incoming:
     def text(self, name: str) -> str | None:
         """An optional text of the data. BadEvent."""
         value = self.data.get(name)
-        if value is not None and not isinstance(value, str):
+        if value is not None and not _is_text(value):
             raise BadEvent(f"{self.type}: {name}: expected text, got {_shown(value)}")
         return value or None
 
     def texts(self, name: str) -> list[str]:
         """An optional list of texts. BadEvent."""
         values = self.data.get(name) or []
-        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        if not isinstance(values, list) or not all(map(_is_text, values)):
             raise BadEvent(f"{self.type}: {name}: expected a list of texts, got {_shown(values)}")
         return values
 
@@ -66,7 +66,7 @@ async def read_event(reader: asyncio.StreamReader) -> Incoming | None:
         line = await reader.readuntil(b"\n")
         header = _object(line)
         type = header.get("type")
-        if not isinstance(type, str):
+        if not _is_text(type):
             raise BadEvent(f"type: expected text, got {_shown(type)}")
         data = header.get("data") or {}
         if not isinstance(data, dict):
@@ -99,7 +99,19 @@ def _length(header: dict[str, Any], name: str, most: int) -> int:
     return length
 
 
+def _is_text(value: object) -> TypeGuard[str]:
+    """JSON can spell half a character, which could not be sent back."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _shown(value: object) -> str:
     """In an error, however long it is."""
     text = json.dumps(value, ensure_ascii=False, default=str)
+    text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -191,6 +191,8 @@ async def send(client: Any, *events: tuple[str, dict[str, Any]]) -> None:
         ([("audio-start", FORMAT), ("transcribe", {})], "transcribe: expected audio-stop first"),
         ([("audio-start", FORMAT), ("audio-chunk", FORMAT | {"rate": 8000})], "got 8000 Hz"),
         ([("transcribe", {"language": 1})], "transcribe: language: expected text, got 1"),
+        ([("ping", {"text": "\ud800"})], r'ping: text: expected text, got "\ud800"'),
+        ([("audio-start", {"rate": "\ud800"})], "audio-start: rate: expected a whole number"),
         ([("transcribe", {"transcript_names": "Ada"})], "transcript_names: expected a list"),
         ([("select-program", {"name": "other"})], 'select-program: name: expected "lookhear"'),
     ],

@@ -43,6 +43,7 @@ async def test_an_event_is_a_line_data_and_a_payload() -> None:
         (b"hello\n", "JSON object in a line, got"),
         (b"[1]\n", "JSON object in a line, got"),
         (b'{"data": {}}\n', "type: expected text, got null"),
+        (rb'{"type": "\ud800"}' + b"\n", r'type: expected text, got "\\ud800"'),
         (b'{"type": "a", "data": [1]}\n', "a: data: expected an object"),
         (b'{"type": "a", "data_length": "1"}\n', "data_length: expected a number of bytes"),
         (b'{"type": "a", "data_length": 3}\n[1]', "JSON object in a line, got"),

@@ -34,3 +34,14 @@ async def test_of_a_long_prompt_the_engine_is_given_the_end(
     answer = await post(http, path, prompt=end)
     assert answer.status_code == 200, answer.text
     assert shared.engine.files[-1].settings.prompt == end
+
+
+@pytest.mark.parametrize("name", [r"\ud800", 200_000 * "k"], ids=["half a character", "long"])
+async def test_a_name_that_no_voice_detector_knows_is_shown_as_far_as_it_can_be(
+    name: str, http: httpx.AsyncClient
+) -> None:
+    answer = await post(http, chunking_strategy=f'{{"type": "server_vad", "{name}": 1}}')
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert error["param"] == "chunking_strategy" and name[:50] in error["message"]
+    assert len(answer.text) < 1000

@@ -678,7 +678,7 @@ async def test_voices_are_sought_in_files_unless_that_is_switched_off(
         ({"vad_filter": "false", "chunking_strategy": '{"type":"server_vad"}'}, "vad_filter"),
         ({"chunking_strategy": "manual"}, "chunking_strategy"),
         ({"chunking_strategy": '{"type": "semantic_vad"}'}, "chunking_strategy.type"),
-        ({"chunking_strategy": '{"type": "server_vad", "speed": 1}'}, "chunking_strategy.speed"),
+        ({"chunking_strategy": '{"type": "server_vad", "speed": 1}'}, "chunking_strategy"),
         ({"chunking_strategy": '{"type": "server_vad", "threshold": 2}'}, "chunking_strategy"),
         ({"chunking_strategy[type]": "server_vad", "chunking_strategy[threshold]": "loud"},
          "chunking_strategy"),
