@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from itertools import islice
 
@@ -29,10 +30,13 @@ def boolean(form: FormData, name: str, *, absent: bool = False) -> bool:
 
 
 def texts(form: FormData, name: str) -> list[str]:
-    """Read a list: `name[]`, as the openai package sends it, or `name` again and again. Raises
-    ApiError."""
+    """Read a list: `name[]`, as the openai package sends it, `name[0]`, `name[1]`, or `name` again
+    and again. Raises ApiError."""
     values: list[str] = []
-    for value in [*form.getlist(f"{name}[]"), *form.getlist(name)]:
+    own = re.compile(re.escape(name) + r"(?:\[[0-9]*\])?")
+    for key, value in form.multi_items():
+        if not own.fullmatch(key):
+            continue
         if not isinstance(value, str):
             raise wrong(f"{name}[]", "text", "a file")
         values.append(value)

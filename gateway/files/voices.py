@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 from starlette.datastructures import FormData
 
@@ -14,7 +15,25 @@ from lookhear.media.voice.stretches import FILE_CONFIG
 from lookhear.media.voice.vad import VadConfig
 
 NAME = "chunking_strategy"
-KINDS = {"threshold": float, "prefix_padding_ms": int, "silence_duration_ms": int}
+
+
+def number(value: object) -> float:
+    """In JSON or as text. Raises ValueError."""
+    try:
+        return float(str(value))
+    except ValueError:
+        raise ValueError(shown(value)) from None
+
+
+def whole(value: object) -> int:
+    """The same, which may be written as 300.0. Raises ValueError."""
+    found = number(value)
+    if not found.is_integer():
+        raise ValueError(shown(value))
+    return int(found)
+
+
+KINDS = {"threshold": number, "prefix_padding_ms": whole, "silence_duration_ms": whole}
 
 
 def read_voices(form: FormData) -> VadConfig | None:
@@ -37,13 +56,14 @@ def read_voices(form: FormData) -> VadConfig | None:
         if name not in KINDS:
             raise wrong(NAME, f"only {', '.join(KINDS)} beside its type", shown(name))
     try:
-        return replace(FILE_CONFIG, **{n: KINDS[n](str(v)) for n, v in strategy.items()})
+        given: dict[str, Any] = {n: KINDS[n](v) for n, v in strategy.items() if v is not None}
+        return replace(FILE_CONFIG, **given)
     except ValueError as error:
         raise wrong(NAME, "numbers that a voice detector can take", str(error)) from None
 
 
 def _strategy(form: FormData) -> dict[str, object] | None:
-    """What was given; None for nothing and for "auto"."""
+    """What was given; None for nothing, for "auto" and for null."""
     fields = {
         key[len(NAME) + 1 : -1]: text(form, key)
         for key in form
@@ -52,7 +72,7 @@ def _strategy(form: FormData) -> dict[str, object] | None:
     given = text(form, NAME) or "auto"
     if fields:
         return dict(fields)
-    if given == "auto":
+    if given in ("auto", "null"):
         return None
     try:
         strategy = json.loads(given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -45,3 +46,14 @@ async def test_a_name_that_no_voice_detector_knows_is_shown_as_far_as_it_can_be(
     error = answer.json()["error"]
     assert error["param"] == "chunking_strategy" and name[:50] in error["message"]
     assert len(answer.text) < 1000
+
+
+@pytest.mark.parametrize("suffix", ["", "[]", "[0]"])
+async def test_a_list_may_be_numbered(suffix: str, http: httpx.AsyncClient) -> None:
+    name, form = f"timestamp_granularities{suffix}", "verbose_json"
+    fields: dict[str, Any] = {"response_format": form, name: "word"}
+    answer = await post(http, **fields)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["words"] and "segments" not in answer.json()
+    answer = await post(http, **fields | {name: "page"})
+    assert answer.status_code == 400

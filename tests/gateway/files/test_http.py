@@ -663,6 +663,9 @@ async def test_voices_are_sought_in_files_unless_that_is_switched_off(
         {"chunking_strategy": "auto"},
         {"chunking_strategy": '{"type": "server_vad", "threshold": 0.3}'},
         {"chunking_strategy[type]": "server_vad", "chunking_strategy[prefix_padding_ms]": "0"},
+        {"chunking_strategy": "null"},
+        {"chunking_strategy": '{"type": "server_vad", "prefix_padding_ms": 300.0}'},
+        {"chunking_strategy": '{"type": "server_vad", "threshold": null}'},
     ):
         assert (await post(http, **strategy)).status_code == 200
         assert engine.files[-1].speech == []
@@ -680,6 +683,10 @@ async def test_voices_are_sought_in_files_unless_that_is_switched_off(
         ({"chunking_strategy": '{"type": "semantic_vad"}'}, "chunking_strategy.type"),
         ({"chunking_strategy": '{"type": "server_vad", "speed": 1}'}, "chunking_strategy"),
         ({"chunking_strategy": '{"type": "server_vad", "threshold": 2}'}, "chunking_strategy"),
+        ({"chunking_strategy": '{"type": "server_vad", "prefix_padding_ms": 0.5}'},
+         "chunking_strategy"),
+        ({"chunking_strategy": '{"type": "server_vad", "prefix_padding_ms": 1e999}'},
+         "chunking_strategy"),
         ({"chunking_strategy[type]": "server_vad", "chunking_strategy[threshold]": "loud"},
          "chunking_strategy"),
     ],
