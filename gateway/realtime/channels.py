@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+from collections import Counter
 from collections.abc import MutableMapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -62,6 +63,7 @@ class Channels:
         self._refused_by: Part | None = None
         self._request = ""  # its id: of the session that says it first
         self._metadata: list[Json] = []
+        self._errors = Counter[str]()  # that were told, by what they say
         self._end: Close | None = None
         asked = websocket.query_params.multi_items()
         query = urlencode([(name, value) for name, value in asked if name not in SPLIT_BY])
@@ -151,6 +153,14 @@ class Channels:
             return
         if kind in SAME and part is not self._parts[0]:
             return
+        if kind == "Error":
+            # All hear the same message, but only one of them may fail: each is told as often as it
+            # is said by the session that says it most.
+            said = frame["description"]
+            part.errors[said] += 1
+            if part.errors[said] <= self._errors[said]:
+                return
+            self._errors[said] += 1
         if kind == "Results":
             frame["channel_index"] = index
             self._request = self._request or frame["metadata"]["request_id"]
@@ -185,6 +195,7 @@ class Part:
     def __init__(self, whole: Channels, number: int, query: str) -> None:
         self.number = number
         self.accepted: Message | None = None
+        self.errors = Counter[str]()  # by what they say
         self.websocket = WebSocket(whole.scope(query), self._receive, self._send)
         self._whole = whole
         self._waiting = asyncio.Queue[Message](WAITING)

@@ -93,6 +93,17 @@ async def test_settings_hold_for_all_and_are_confirmed_once() -> None:
         assert confirmed["request_id"] == frames[-1]["request_id"], "of all of it"
 
 
+async def test_what_is_wrong_with_a_message_is_told_once() -> None:
+    async with running() as gateway, opened(gateway, "/v1/listen", BOTH) as socket:
+        for message in ("no json", "no json", '{"type": "Other"}', CLOSE):
+            await socket.send(message)
+        *errors, metadata = await all_of(socket, check)
+        assert metadata["type"] == "Metadata"
+        assert [error["type"] for error in errors] == ["Error"] * 3
+        descriptions = [error["description"] for error in errors]
+        assert descriptions[0] == descriptions[1] != descriptions[2]
+
+
 async def test_where_a_channel_has_no_place_nobody_comes_in() -> None:
     async with running(GatewayConfig(port=0, max_sessions=1)) as gateway:
         with pytest.raises(InvalidStatus) as raised:
@@ -152,5 +163,5 @@ async def test_a_server_that_leaves_tells_all_channels() -> None:
             draining = asyncio.create_task(gateway.services.drain(600.0))
             errors = await all_of(socket, check)
             await draining
-        assert [error["variant"] for error in errors] == ["going_away"] * 2
+        assert [error["variant"] for error in errors] == ["going_away"]
         assert socket.close_code == 1001
