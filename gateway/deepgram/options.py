@@ -81,11 +81,12 @@ class LiveOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class FileOptions(Options):
-    """format: of samples that come without a header; None: a file says itself. utterances: parts
-    between pauses of `split` seconds are wanted, too. diarise: so is who speaks. paragraphs: so are
-    these. multichannel: each channel is heard by itself. ignored: as in `LiveOptions`."""
+    """format: of samples that come without a header, or what is wrong with it, which is nothing to
+    a file that says itself; None: only such a file can be read. utterances: parts between pauses of
+    `split` seconds are wanted, too. diarise: so is who speaks. paragraphs: so are these.
+    multichannel: each channel is heard by itself. ignored: as in `LiveOptions`."""
 
-    format: AudioFormat | None
+    format: AudioFormat | ProtocolError | None
     utterances: bool
     split: float
     diarise: bool
@@ -223,7 +224,7 @@ def file_options(params: QueryParams, *, diarises: bool) -> FileOptions:
         hints=asked.hints,
         tells_language=asked.tells_language,
         keyterms=asked.keyterms,
-        format=raw_format(query),
+        format=_file_format(query),
         utterances=query.flag("utterances"),
         split=query.seconds("utt_split", SPLIT),
         diarise=query.flag("diarize"),
@@ -269,6 +270,13 @@ def _endpointing(query: Query) -> int | None:
 def live_audio(query: Query) -> AudioFormat | Packing:
     """How it comes. Raises ProtocolError."""
     return "opus" if query.text("encoding") == "opus" else raw_format(query) or "container"
+
+
+def _file_format(query: Query) -> AudioFormat | ProtocolError | None:
+    try:
+        return raw_format(query)
+    except ProtocolError as problem:
+        return problem
 
 
 def raw_format(query: Query) -> AudioFormat | None:

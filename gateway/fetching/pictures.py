@@ -72,12 +72,15 @@ class AudioFile:
     path: str
     max_bytes: int | None
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is samples; what is a file says more about itself than a client does."""
+        encoded = self.encoded
+        return encoded.media_type is None and describe(encoded.data[:512])[1] != "recording"
+
     def as_samples(self, format: AudioFormat) -> AudioFile:
-        """Bare samples become a file; what is one says more about itself than a client does."""
-        data = self.encoded.data
-        if self.encoded.media_type is not None or describe(data[:512])[1] == "recording":
-            return self
-        return replace(self, encoded=Encoded(format.as_wav(data)))
+        """Bare samples become a file."""
+        return replace(self, encoded=Encoded(format.as_wav(self.encoded.data)))
 
 
 class Decode(Protocol):

@@ -38,7 +38,7 @@ async def listen(request: Request) -> Response:
         options = file_options(request.query_params, diarises=who is not None)
         card = listener(options, gateway.models)
     except ProtocolError as problem:
-        raise ApiError(400, problem.message, code=problem.code, param=problem.param) from None
+        raise _refused(problem) from None
     who = who if options.diarise else None
     by_url = request.headers.get("content-type", "").lower().startswith("application/json")
     most = MAX_URL if by_url else gateway.config.max_upload_bytes
@@ -67,6 +67,10 @@ async def listen(request: Request) -> Response:
     return JSONResponse(answer, headers=headers)
 
 
+def _refused(problem: ProtocolError) -> ApiError:
+    return ApiError(400, problem.message, code=problem.code, param=problem.param)
+
+
 async def _transcribed(
     gateway: Services,
     claim: Claim,
@@ -90,7 +94,9 @@ async def _transcribed(
     async with gateway.file_slots.held(claim):
         asked = ("url", source) if isinstance(source, str) else source
         file = await gateway.pictures.audio_file(asked, claim)
-        if (format := options.format) is not None:
+        if (format := options.format) is not None and file.is_bare:
+            if isinstance(format, ProtocolError):
+                raise _refused(format)
             file = await gateway.in_thread(lambda: file.as_samples(format))
         results: list[FileTranscribed] = []
         channel, count = (0 if options.multichannel else None), 1

@@ -207,6 +207,16 @@ async def test_bare_samples_are_read_as_the_client_says(
     assert check_transcript(answer.json())["metadata"]["duration"] == 1.0
 
 
+@pytest.mark.parametrize(
+    "query", ["encoding=opus", "encoding=linear16", "sample_rate=1&channels=0"]
+)
+async def test_a_file_that_says_itself_how_it_is_to_be_read_is_read_so(
+    client: httpx.AsyncClient, query: str
+) -> None:
+    answer = await post(client, query)
+    assert check_transcript(answer.json())["metadata"]["duration"] == 1.0
+
+
 @pytest.fixture
 def website() -> Iterator[str]:
     """The URL of a recording."""
@@ -246,8 +256,8 @@ async def test_a_recording_by_its_url(website: str) -> None:
     [
         ("diarize=true", {}, 400, "diarize"),
         ("paragraphs=perhaps", {}, 400, "paragraphs"),
-        ("encoding=opus&sample_rate=48000", {}, 400, "encoding"),
-        ("encoding=linear16", {}, 400, "sample_rate"),
+        ("encoding=opus&sample_rate=48000", {"content": bytes(999)}, 400, "encoding"),
+        ("encoding=linear16", {"content": bytes(1000)}, 400, "sample_rate"),
         ("utt_split=soon", {}, 400, "utt_split"),
         ("language=xx", {}, 400, "language"),
         ("", {"content": b""}, 400, "body"),
