@@ -28,6 +28,7 @@ from lookhear.engine.messages import (
     StartAnswer,
     TokenLogprob,
 )
+from lookhear.engine.paged.blocks import whole_blocks
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
 from lookhear.engine.sampling.grammar import JsonGrammar
 from lookhear.engine.sampling.params import SamplingParams
@@ -82,7 +83,7 @@ class ChatAnswer(Streamer):
         """Of the whole answer: its media, its prompt and all that it may say."""
         return Cost(
             encoder=self.prompt.num_encoded,
-            tokens=len(self.prompt.tokens) + self._sampling.max_tokens,
+            tokens=whole_blocks(len(self.prompt.tokens) + self._sampling.max_tokens),
         )
 
     def make_request(self) -> PagedRequest:
@@ -262,7 +263,7 @@ class PromptReader:
     def cost(self) -> Cost:
         """Of the newest beginning."""
         assert self._next is not None
-        return Cost(self._next.num_encoded, len(self._next.tokens) + 1)
+        return Cost(self._next.num_encoded, whole_blocks(len(self._next.tokens) + 1))
 
     def make_request(self) -> PagedRequest:
         """Reads the newest beginning."""

@@ -25,6 +25,11 @@ BLOCK_TOKENS = 16
 TRASH = 0
 
 
+def whole_blocks(num_tokens: int) -> int:
+    """Places that so many tokens take up: those of whole blocks."""
+    return -(-num_tokens // BLOCK_TOKENS) * BLOCK_TOKENS
+
+
 class BlockPool:
     """num_blocks: the trash block included."""
 

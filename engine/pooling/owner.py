@@ -8,6 +8,7 @@ from lookhear.engine.chat.prompt import ChatPrompt
 from lookhear.engine.core.adapting import Adapter
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import Event
+from lookhear.engine.paged.blocks import whole_blocks
 from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.paged.wanted.prompts import PooledResult, PooledTokens
 
@@ -44,7 +45,7 @@ class PooledPrompt:
     def cost(self) -> Cost:
         """Of its pictures and its tokens."""
         assert self._prompt is not None
-        return Cost(self._prompt.num_encoded, self._num_tokens)
+        return Cost(self._prompt.num_encoded, whole_blocks(self._num_tokens))
 
     def make_request(self) -> PagedRequest:
         """The only one."""

@@ -21,7 +21,7 @@ from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import TranscriptionSettings
 from lookhear.engine.models.audio_encoder import AudioDims
-from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.blocks import whole_blocks
 from lookhear.engine.paged.request import Expectation, Medium, PagedRequest
 from lookhear.engine.paged.sound import HOP
 from lookhear.engine.qwen3_asr.header import HeaderGrammar
@@ -134,8 +134,8 @@ class AsrRecognizer:
             final = num_final(num_samples) // dims.window_frames
             closed = min(self._windows.num_closed, final) * dims.window_frames
         prompt = dims.num_tokens(frames) + 1 + self._overhead + len(self._header) + num_committed
-        blocks = -(-(prompt + max_answer(num_samples)) // BLOCK_TOKENS)
-        return Cost(max(0, frames - closed) * HOP, blocks * BLOCK_TOKENS)
+        tokens = whole_blocks(prompt + max_answer(num_samples))
+        return Cost(max(0, frames - closed) * HOP, tokens)
 
     # --- requests --------------------------------------------------------------------------------
 

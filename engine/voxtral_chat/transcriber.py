@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lookhear.engine.adapters.adapters import Adapters
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.messages import TranscribeFile, TranscriptionSettings
-from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.blocks import whole_blocks
 from lookhear.engine.paged.request import PagedRequest
 from lookhear.engine.paged.sound import HOP
 from lookhear.engine.sampling.params import SamplingParams
@@ -95,7 +95,7 @@ class VoxtralDictation:
         """Whole windows; blocks for them and the text."""
         heard = self._of.ears.num_tokens(num_samples)
         tokens = PROMPT_TOKENS + heard + num_committed + max_answer(num_samples)
-        return Cost(heard, -(-tokens // BLOCK_TOKENS) * BLOCK_TOKENS)
+        return Cost(heard, whole_blocks(tokens))
 
     def request(self, stretch: Stretch) -> PagedRequest:
         """The whole segment, committed tokens forced, the last hypothesis as draft."""

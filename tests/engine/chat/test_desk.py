@@ -366,6 +366,20 @@ def test_guesses_leave_half_of_the_places_to_others(folder: Path) -> None:
     assert isinstance(outcome(events, "c"), AnswerCompleted)
 
 
+def test_answers_for_which_there_is_no_room_yet_wait(folder: Path) -> None:
+    """Of 512 places, which are given in whole blocks: three of these would fit by their tokens."""
+    core = make_core(folder, max_rows=4, max_context_tokens=256, kv_cache_gigabytes=0.001)
+    core.submit(ask(user("Tell me"), max_tokens=1))
+    known = outcome(rest(core))
+    assert isinstance(known, AnswerCompleted)
+    most = 170 - known.usage.prompt
+    for name in ("b", "c", "d"):
+        core.submit(ask(user("Tell me"), answer=name, max_tokens=most, cache_salt=name))
+    events = rest(core)
+    for name in ("b", "c", "d"):
+        assert isinstance(done := outcome(events, name), AnswerCompleted), done
+
+
 def test_a_plain_text_is_gone_on_with_as_it_stands(core: EngineCore, folder: Path) -> None:
     core.submit(ask(user("a b c"), is_plain=True))
     core.submit(ask(user("a b c"), answer="b"))
