@@ -76,9 +76,10 @@ class Answers:
         *,
         truncates: bool = False,
         are_apart: bool = False,
+        seeds_anew: bool = False,
     ) -> None:
         """Choices share the prompt and differ in their seeds. The question's media are handed
-        over: they are gone from it. fields, truncates, are_apart: see `Asked`."""
+        over: they are gone from it. fields and what follows: see `Asked`."""
         assert choices == 1 or not truncates  # whose places are those of errors
         prompts = [[each] for each in question.messages] if are_apart else [question.messages]
         model = settings.model
@@ -95,9 +96,11 @@ class Answers:
             question.pictures.clear()
             question.recordings.clear()
             question.embeddings.clear()
+            each = choices // len(prompts)
             for choice in range(choices):
                 name = f"answer_{choice}"
-                chosen = replace(settings, seed=with_seed(settings.seed, choice))
+                place = choice % each if seeds_anew else choice
+                chosen = replace(settings, seed=with_seed(settings.seed, place))
                 prompt = prompts[choice * len(prompts) // choices]
                 start = StartAnswer(self._session, name, chosen, prompt)
                 self._engine.send(start)

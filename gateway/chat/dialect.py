@@ -44,7 +44,8 @@ class Asked:
     choice, but for the model. reply: makes the answer, by the model that gives it. fields: the name
     in the body of each setting that an engine's refusal may begin with, and of `messages`. ignored:
     what was set and changes nothing. truncates: rather an answer that has not seen the beginning of
-    a conversation than none. are_apart: each line is a question, with its share of the choices."""
+    a conversation than none. are_apart: each line is a question, with its share of the choices.
+    seeds_anew: the seeds of each question begin with that of the settings, as if it was alone."""
 
     lines: list[Line]
     model: str | None
@@ -56,6 +57,7 @@ class Asked:
     ignored: tuple[str, ...] = ()
     truncates: bool = False
     are_apart: bool = False
+    seeds_anew: bool = False
 
 
 class Dialect(Protocol):

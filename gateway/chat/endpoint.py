@@ -38,6 +38,7 @@ class _Prepared:
     is_streamed: bool
     truncates: bool
     are_apart: bool
+    seeds_anew: bool
     told: dict[str, str]
     reply: Reply
     place: Place
@@ -80,6 +81,7 @@ async def _prepared(
             is_streamed=asked.is_streamed,
             truncates=asked.truncates,
             are_apart=asked.are_apart,
+            seeds_anew=asked.seeds_anew,
             told=notes(card, asked.ignored),
             reply=asked.reply(card),
             place=place,
@@ -125,6 +127,7 @@ async def _answer(request: Request, gateway: Services, asked: _Prepared) -> Resp
             asked.fields,
             truncates=asked.truncates,
             are_apart=asked.are_apart,
+            seeds_anew=asked.seeds_anew,
         )
         # What the engine refuses is still an error of its own, not a stream that breaks off.
         await until_gone(request, answers.begin())

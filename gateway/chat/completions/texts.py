@@ -166,6 +166,7 @@ class TextCompletions:
             fields=FIELDS,
             choices=each * len(lines),
             are_apart=True,
+            seeds_anew=asked.seed is not None,  # one that was drawn is of no prompt in particular
             is_streamed=bool(asked.stream),
             ignored=tuple(islice((path for path, asks in found if asks), MOST)),
         )

@@ -146,7 +146,15 @@ async def test_each_of_several_prompts_is_asked_by_itself(
     assert [start.messages[0].parts for start in started] == [
         [TextPart(text)] for text in ("a b", "a b", "c", "c")
     ]
-    assert len({start.settings.seed for start in started}) == 4
+    assert [start.settings.seed for start in started] == [5, 6, 5, 6]
+
+
+async def test_without_a_seed_the_same_prompt_twice_is_two_draws(
+    http: httpx.AsyncClient, seeing: Running
+) -> None:
+    answer = await http.post(URL, json={"prompt": ["a", "a"], "n": 2, "best_of": 2})
+    assert answer.status_code == 200
+    assert len({start.settings.seed for start in seeing.engine.chat.started[-4:]}) == 4
 
 
 @pytest.mark.parametrize("stream", [False, True])
