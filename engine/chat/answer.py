@@ -152,10 +152,13 @@ class ChatAnswer(Streamer):
     def _tell(
         self, token: int, logprob: float, top: list[tuple[int, float]], events: list[Event]
     ) -> None:
-        thought, said = self._thinking.push(self._detokenizer.push([token]))
+        text = self._detokenizer.push([token])
+        thought, said = self._thinking.push(text)
         is_thought = bool(thought) or (self._thinking.is_thinking and not said)
         self._num_thought += is_thought
-        if self._sampling.logprobs is not None and not is_thought:
+        if is_thought or (text and self._thinking.is_between):
+            self._pending.clear()  # tags, and the line breaks around them, are in neither part
+        elif self._sampling.logprobs is not None:
             self._pending.append(self._chosen(token, logprob, top))
         self._say(thought, said, events)
 

@@ -59,6 +59,11 @@ class ThinkingSplitter:
         """Whether the next text is thinking, as far as is known."""
         return self._stage is Stage.THINKING
 
+    @property
+    def is_between(self) -> bool:
+        """Whether the thinking is over and nothing but line breaks has come behind it."""
+        return self._stage is Stage.GAP
+
     def push(self, text: str) -> tuple[str, str]:
         """More text: (thinking, answer) that is certain now."""
         self._held += text

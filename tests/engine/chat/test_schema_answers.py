@@ -271,6 +271,29 @@ def test_a_schema_begins_behind_the_thinking_that_a_template_opens(
     assert (text(events, "b"), done.reason, done.usage.output) == ("", "length", 3)
 
 
+@pytest.mark.parametrize("opening", ["", OPENED], ids=["may think", "thinks"])
+def test_log_probabilities_are_told_of_the_answer_alone(
+    thinker: Path, tmp_path: Path, opening: str
+) -> None:
+    """Not of the tags of the thinking, nor of the line breaks around them."""
+    folder = shutil.copytree(thinker, tmp_path / "told")
+    template = "{#- enable_thinking -#}" + TEMPLATE + opening
+    (folder / "chat_template.jinja").write_text(template)
+    core = make_core(folder)
+    bias: dict[str, Any] = {"logit_bias": think_bias(folder, begin=50, end=6), "temperature": 1.0}
+    told = {"logprobs": 1, "max_tokens": 400}
+    for seed in range(6):
+        name = f"a{seed}"
+        core.submit(asked({"enum": ["yes", "😀"]}, name, **bias, seed=seed, **told))
+    events = rest(core)
+    assert thought(events)
+    for seed in range(6):
+        mine = [e for e in events if isinstance(e, AnswerText) and e.answer == f"a{seed}"]
+        tokens = [token for event in mine for token in event.tokens or ()]
+        spelt = b"".join(bytes(token.bytes) for token in tokens).decode()
+        assert spelt == text(events, f"a{seed}")
+
+
 def test_a_pattern_that_is_found_to_be_too_much_work_only_in_a_step(folder: Path) -> None:
     core = make_core(folder)
     for pattern in ("a{1000000}", "(a{400}){400}", "((a{50}b){50}c){50}"):
