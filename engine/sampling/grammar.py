@@ -20,13 +20,11 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -36,6 +34,8 @@ from lookhear.engine.core.request import RequestError
 from lookhear.engine.markup.thinking import COMMON, ThinkingTags
 from lookhear.engine.sampling.brevity import EndingTokens, TokenBudget
 from lookhear.engine.sampling.call_rules import CallRules, ToolRule
+from lookhear.engine.sampling.large_stack import on_large_stack
+from lookhear.engine.sampling.schema_limits import check_limits
 from lookhear.engine.sampling.vocabulary import Vocabulary
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
@@ -46,11 +46,6 @@ RULED_OUT = "satisfy the grammar"  # in what llguidance says of a token that may
 KEPT = 32  # compiled grammars
 KEPT_CHECKS = 512  # schemas of tools that were looked at
 ANY_OBJECT = '{"type":"object"}'
-# Numbers of this kind become an automaton with a state for every remainder: a second at a million.
-MAX_MULTIPLE = 10_000
-# Its integers have 64 bits: bounds that are larger become others, and two near the smallest integer
-# end the process.
-MAX_BOUND = 10**18
 # A kilobyte or two each, for every schema: a pattern can ask for any number of them.
 MAX_LEXER_STATES = 50_000
 # Expressions that all patterns together may become before an answer begins, all at once: 0.3 s. The
@@ -277,7 +272,8 @@ class GrammarCompiler:
             initial_lexer_fuel=MAX_EXPRESSIONS,
             verbose_errors=False,
         )
-        matcher = LLMatcher(self._vocabulary(), text, log_level=0, limits=limits)
+        words = self._vocabulary()
+        matcher = on_large_stack(lambda: LLMatcher(words, text, log_level=0, limits=limits))
         if not matcher.is_error():
             matcher.compute_bitmask()  # some find out only now that nothing is left to write
         if matcher.is_error():
@@ -341,39 +337,16 @@ def _parsed(form: Form) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise _refused("a JSON Schema, an object")
     parsed.pop("x-guidance", None)  # how the library writes is not the client's
-    if math.lcm(*_multiples(parsed)) > MAX_MULTIPLE:
-        raise _refused(f"values of multipleOf with a common multiple up to {MAX_MULTIPLE}")
-    lowest = max(_numbers(parsed, "minimum", "exclusiveMinimum"), default=0)
-    highest = min(_numbers(parsed, "maximum", "exclusiveMaximum"), default=0)
-    if max(lowest, -highest) >= MAX_BOUND:
-        raise _refused(f"bounds that leave numbers between -{MAX_BOUND} and {MAX_BOUND}")
+    try:
+        check_limits(parsed)
+    except ValueError as error:
+        raise _refused(str(error)) from None
     try:
         text = LLMatcher.grammar_from_json_schema(json.dumps(parsed), overrides=_STYLE)  # type: ignore[arg-type]
     except ValueError as error:
         raise _refused(f"a schema that answers can keep to; {_shortened(str(error))}") from None
     (grammar,) = json.loads(text)["grammars"]
     return dict(grammar)
-
-
-def _multiples(schema: Any) -> Iterator[int]:
-    """All values of multipleOf in it, counted in their smallest decimal place."""
-    for number in _numbers(schema, "multipleOf"):
-        if abs(number) < math.inf:  # which a whole number of any size is
-            value = Fraction(str(number))
-            yield abs(value.numerator * value.denominator) or 1
-
-
-def _numbers(schema: Any, *names: str) -> Iterator[int | float]:
-    """All that stand behind these names in it (and what looks like them in an enumeration)."""
-    entries = schema if isinstance(schema, list) else []
-    if isinstance(schema, dict):
-        entries = list(schema.values())
-        for number in map(schema.get, names):
-            # The library says what it thinks of others.
-            if isinstance(number, int | float) and not isinstance(number, bool):
-                yield number
-    for entry in entries:
-        yield from _numbers(entry, *names)
 
 
 def _refused(expected: str) -> RequestError:
