@@ -35,7 +35,7 @@ from lookhear.engine.markup.thinking import COMMON, ThinkingTags
 from lookhear.engine.sampling.brevity import EndingTokens, TokenBudget
 from lookhear.engine.sampling.call_rules import CallRules, ToolRule
 from lookhear.engine.sampling.large_stack import on_large_stack
-from lookhear.engine.sampling.schema_limits import check_limits
+from lookhear.engine.sampling.schema_limits import check_limits, put_bounds
 from lookhear.engine.sampling.vocabulary import Vocabulary
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
@@ -341,6 +341,7 @@ def _parsed(form: Form) -> dict[str, Any]:
         check_limits(parsed)
     except ValueError as error:
         raise _refused(str(error)) from None
+    put_bounds(parsed)
     try:
         text = LLMatcher.grammar_from_json_schema(json.dumps(parsed), overrides=_STYLE)  # type: ignore[arg-type]
     except ValueError as error:

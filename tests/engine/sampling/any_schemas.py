@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 EXAMPLES = int(os.environ.get("LOOKHEAR_FUZZ", "80"))
 KEYWORDS = (
     "type properties required items enum const anyOf oneOf allOf not $ref $defs pattern format "
-    "minimum maximum multipleOf minLength maxLength minItems maxItems uniqueItems prefixItems "
-    "additionalProperties patternProperties default title description nullable if then x-guidance"
+    "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems "
+    "maxItems uniqueItems prefixItems additionalProperties patternProperties default title "
+    "description nullable if then x-guidance"
 ).split()
 VALUES: st.SearchStrategy[Any] = st.sampled_from(
     ["object", "string", "integer", "array", "null", "number", "date-time", "^a+$", "(?=a)", "[",

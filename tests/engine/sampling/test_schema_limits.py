@@ -1,4 +1,4 @@
-"""Schemas that the library crashes at, or keeps to by the wrong answers."""
+"""Schemas that the library hangs or crashes at, or keeps to by the wrong answers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from tests.engine.sampling.test_grammar import (
     grammars,
     tokenizer,
     vocab,
+    wander,
 )
 
 __all__ = ["grammars", "tokenizer"]  # fixtures
 Schema = dict[str, Any]
+LARGEST = 2**53 - 1
 
 
 def takes(compiled: JsonGrammar, tokenizer: QwenTokenizer, text: str) -> bool:
@@ -48,6 +50,11 @@ def takes(compiled: JsonGrammar, tokenizer: QwenTokenizer, text: str) -> bool:
         ({"const": 2**53}, "const and enum"),
         ({"enum": [1, {"a": [10**30]}]}, "const and enum"),
         ({"$ref": "#/odd", "odd": {"const": [-(2**63)]}}, "const and enum"),
+        ({"type": "integer", "minimum": 2**53}, "bounds"),
+        ({"type": "integer", "exclusiveMinimum": 1e300}, "bounds"),
+        ({"type": ["integer", "null"], "maximum": -(2**64)}, "bounds"),
+        ({"items": {"exclusiveMaximum": -(2**53)}}, "bounds"),
+        ({"type": "number", "minimum": 10**18 + 1}, "bounds"),
     ],
     ids=str,
 )
@@ -64,6 +71,60 @@ def test_so_they_are_in_a_tool(grammars: GrammarCompiler) -> None:
     tool = ToolRule("f", 0, "(", json.dumps(schema), ")", is_strict=True)
     with pytest.raises(RequestError, match=r"tools\[0\].function.parameters: expected whole"):
         grammars.compile_calls(CallRules("call", ",", (tool,)))
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits", "breaks"),
+    [
+        ({"exclusiveMinimum": 0, "maximum": 0.5}, ["0.5", "0.01"], ["0", "0.0", "0.51", "-0"]),
+        ({"exclusiveMinimum": 0, "exclusiveMaximum": 0.5}, ["0.49"], ["0", "0.5", "0.50"]),
+        ({"exclusiveMinimum": 1, "maximum": 1.5}, ["1.5", "1.01"], ["1", "1.0", "1.00"]),
+        ({"minimum": -1.5, "exclusiveMaximum": -1}, ["-1.5", "-1.01"], ["-1", "-1.0"]),
+        ({"minimum": -0.5, "exclusiveMaximum": 0}, ["-0.5", "-0.01"], ["0", "0.1", "-0"]),
+        ({"allOf": [{"exclusiveMinimum": 0}, {"maximum": 0.5}]}, ["0.5"], ["0", "0.0"]),
+        ({"exclusiveMinimum": 0}, ["1", "0.5"], ["0", "-1"]),
+        ({"exclusiveMinimum": 0, "exclusiveMaximum": 1}, ["0.5"], ["0", "1", "1.0"]),
+    ],
+    ids=str,
+)
+def test_bounds_of_fractions_are_kept_to(
+    grammars: GrammarCompiler,
+    tokenizer: QwenTokenizer,
+    schema: Schema,
+    fits: list[str],
+    breaks: list[str],
+) -> None:
+    compiled = grammars.compile(json.dumps({"type": "number", **schema}))
+    assert [text for text in fits if not takes(compiled, tokenizer, text)] == []
+    assert [text for text in breaks if takes(compiled, tokenizer, text)] == []
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"minimum": -(2**63), "maximum": 2**63 - 1},
+        {"exclusiveMinimum": -(10**400), "exclusiveMaximum": 10**400},
+        {"minimum": -1e300, "maximum": 2**53 + 3},
+    ],
+    ids=["64 bits", "any", "odd"],
+)
+def test_bounds_beyond_what_doubles_tell_apart_are_those_of_doubles(
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer, bounds: Schema
+) -> None:
+    compiled = grammars.compile(json.dumps({"type": "integer", **bounds}))
+    for number in (0, LARGEST - 1, 1 - LARGEST):
+        assert takes(compiled, tokenizer, str(number))
+    for number in (2**53 + 4, -(2**53) - 4, 2**63, -(2**63) - 1):
+        assert not takes(compiled, tokenizer, str(number))
+
+
+def test_what_an_answer_may_be_is_no_schema(
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer
+) -> None:
+    value = {"exclusiveMinimum": 0, "maximum": 0.5, "minimum": -1e16}
+    compiled = grammars.compile(json.dumps({"const": value}))
+    tokens, has_ended = wander(compiled, tokenizer, 0)
+    assert has_ended and json.loads(tokenizer.decode_bytes(tokens)) == value
 
 
 # --- chains --------------------------------------------------------------------------------------
