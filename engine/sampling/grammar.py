@@ -173,6 +173,7 @@ class GrammarCompiler:
         self._usable: OrderedDict[str, str | None] = (
             OrderedDict()
         )  # schema -> what is wrong with it
+        self._refusals: OrderedDict[object, str] = OrderedDict()
         self._words: LLTokenizer | None = None
         self._endings: EndingTokens | None = None
 
@@ -247,8 +248,16 @@ class GrammarCompiler:
         is_json: bool,
     ) -> JsonGrammar:
         grammar = self._kept.get(key)
+        if key in self._refusals:
+            raise RequestError("invalid_value", self._refusals[key])
         if grammar is None:
-            matcher = self._compiled(parts())
+            try:
+                matcher = self._compiled(parts())
+            except RequestError as error:  # which may have taken as long as a grammar
+                self._refusals[key] = str(error)
+                if len(self._refusals) > KEPT_CHECKS:
+                    self._refusals.popitem(last=False)
+                raise
             may_think = thinking is not Thinking.NONE
             tags = (self._tags.open, self._tags.close) if may_think else ()
             grammar = self._kept[key] = JsonGrammar(

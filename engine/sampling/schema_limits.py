@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+from lookhear.engine.sampling.joined_patterns import MAX_PATTERNS, patterns_at_once
+
 # Numbers of this kind become an automaton with a state for every remainder: a second at a million.
 MAX_MULTIPLE = 10_000
 LARGEST = 2**53 - 1  # of the whole numbers that a double tells from their neighbours
@@ -28,6 +30,8 @@ def check_limits(schema: dict[str, Any]) -> None:
         raise ValueError(f"whole numbers of const and enum up to {LARGEST}, both ways")
     if any(_leaves_none(each) for each in _schemas(schema)):
         raise ValueError(f"bounds that leave whole numbers up to {LARGEST}, both ways")
+    if patterns_at_once(schema) > MAX_PATTERNS:
+        raise ValueError(f"at most {MAX_PATTERNS} values of pattern and format for one string")
 
 
 def _multiples(schema: Any) -> Iterator[int]:

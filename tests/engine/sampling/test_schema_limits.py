@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from lookhear.engine.core.request import RequestError
+from lookhear.engine.sampling import grammar
 from lookhear.engine.sampling.call_rules import CallRules, ToolRule
 from lookhear.engine.sampling.grammar import GrammarCompiler, JsonGrammar
+from lookhear.engine.sampling.joined_patterns import patterns_at_once
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.engine.sampling.test_grammar import (
     allowed,
@@ -147,3 +149,87 @@ def test_a_long_chain_of_references_is_a_schema(
 def test_a_long_chain_for_one_value_is_refused(grammars: GrammarCompiler, keyword: str) -> None:
     with pytest.raises(RequestError, match="schema: expected .*intersection"):
         grammars.compile(chain(1700, lambda other: {keyword: [other]}))
+
+
+# --- patterns ------------------------------------------------------------------------------------
+
+
+def some(count: int) -> list[Schema]:
+    return [{"type": "string", "pattern": f"a{i}"} for i in range(count)]
+
+
+def beside_references(count: int) -> Schema:
+    definitions = {
+        f"a{i}": {**each, "$ref": f"#/$defs/a{i + 1}"} for i, each in enumerate(some(count))
+    }
+    last = {f"a{count}": {"type": "string"}}
+    return {"$ref": "#/$defs/a0", "$defs": {**definitions, **last}}
+
+
+def objects(count: int, keyword: str = "properties") -> Schema:
+    return {"allOf": [{"type": "object", keyword: {"b": each}} for each in some(count)]}
+
+
+JOINED: dict[str, Callable[[int], Schema]] = {
+    "all of": lambda count: {"allOf": some(count)},
+    "below each other": lambda count: {"items": {"allOf": [{"allOf": some(count)}]}},
+    "references": lambda count: {
+        "allOf": [{"$ref": f"#/d/{i}"} for i in range(count)],
+        "d": some(count),
+    },
+    "beside references": beside_references,
+    "of one name": objects,
+    "of one pattern of names": lambda count: objects(count, "patternProperties"),
+    "of any name": lambda count: {
+        "allOf": [{"type": "object", "additionalProperties": each} for each in some(count)]
+    },
+    "of one place": lambda count: {
+        "allOf": [
+            {"type": "array", **({"items": each} if i % 2 else {"prefixItems": [each]})}
+            for i, each in enumerate(some(count))
+        ]
+    },
+    "of branches": lambda count: {"allOf": [{"anyOf": [each]} for each in some(count)]},
+    "formats": lambda count: {"allOf": [{"format": "date"}, *some(count - 1)]},
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_patterns_that_one_string_has_to_match_are_few(
+    grammars: GrammarCompiler, name: str
+) -> None:
+    assert [patterns_at_once(JOINED[name](count)) for count in (9, 24)] == [9, 24]
+    with pytest.raises(RequestError, match="at most 8 values of pattern and format"):
+        grammars.compile(json.dumps(JOINED[name](40)))
+
+
+@pytest.mark.parametrize(
+    "reference", ["json-schema:///#/d", "#anchor", "https://elsewhere"], ids=str
+)
+def test_references_that_are_not_plain_count_as_leading_to_all(reference: str) -> None:
+    schema = {"$ref": reference, "d": {"allOf": some(20), "$anchor": "anchor"}}
+    assert patterns_at_once(schema) == 20
+
+
+def test_patterns_of_other_strings_do_not_count() -> None:
+    dates: Schema = {f"at{i}": {"type": "string", "format": "date-time"} for i in range(30)}
+    node: Schema = {"type": "object", "properties": {**dates, "next": {"$ref": "#/$defs/node"}}}
+    more: Schema = {"type": "object", "properties": {"to": {"$ref": "#/$defs/node"}, **dates}}
+    variants = {"anyOf": [*some(20), {"$ref": "#/$defs/node"}]}
+    definitions = {"node": node, "more": {"allOf": [{"$ref": "#/$defs/node"}, more]}}
+    schema = {"anyOf": [{"$ref": "#/$defs/more"}, {"items": variants}], "$defs": definitions}
+    assert patterns_at_once(json.loads(json.dumps(schema))) == 2  # nothing in it is twice the same
+    assert patterns_at_once({"type": "object", "patternProperties": dates}) == 1
+    assert patterns_at_once({"enum": some(30)}) == 0
+
+
+def test_what_was_refused_once_is_not_looked_at_again(
+    grammars: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = json.dumps({"type": "string", "pattern": "(refused"})
+    with pytest.raises(RequestError) as first:
+        grammars.compile(schema)
+    monkeypatch.delattr(grammar, "_parsed")
+    with pytest.raises(RequestError) as second:
+        grammars.compile(schema)
+    assert str(second.value) == str(first.value)
