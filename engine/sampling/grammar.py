@@ -330,8 +330,8 @@ def _parsed(form: Form) -> dict[str, Any]:
         texts = (json.dumps(text, ensure_ascii=False) for text in form.texts)
         return {"lark_grammar": f"start: {' | '.join(texts)}\n"}
     if isinstance(form, Pattern):
-        escaped = {"/": r"\/", "\n": r"\n"}  # what would end it
-        source = re.sub(r"\\.|[/\n]", lambda found: escaped.get(found[0], found[0]), form.text)
+        escaped = {"/": r"\/", "\n": r"\n", "\\\n": r"\n"}  # what would end it
+        source = re.sub(r"(?s:\\.)|[/\n]", lambda found: escaped.get(found[0], found[0]), form.text)
         return {"lark_grammar": f"start: TEXT\nTEXT: /{source}/\n"}
     schema = form
     try:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear.engine.core.request import RequestError
-from lookhear.engine.sampling.grammar import GrammarCompiler, JsonGrammar, Thinking
+from lookhear.engine.sampling.grammar import GrammarCompiler, JsonGrammar, Pattern, Thinking
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.engine.sampling.schemas import SCHEMAS, Schema, keeps_to
 from tools.random_checkpoints.qwen3 import write_qwen_tokenizer
@@ -255,6 +255,24 @@ def test_forced_text_need_not_be_as_a_tokenizer_would_have_it(
     schema = json.dumps({"const": "cafe\u0301"})
     tokens, has_ended = wander(grammars.compile(schema), tokenizer, 0)
     assert has_ended and json.loads(tokenizer.decode_bytes(tokens)) == "cafe\u0301"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("a\\\nb", "a\nb"),
+        ("a\nb", "a\nb"),
+        (r"a\nb", "a\nb"),
+        (r"a\\nb", r"a\nb"),
+        (r"a/\/b", "a//b"),
+    ],
+    ids=["escaped", "plain", "spelt", "backslash", "slashes"],
+)
+def test_a_pattern_means_its_line_breaks_and_slashes(
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer, pattern: str, said: str
+) -> None:
+    tokens, has_ended = wander(grammars.compile(Pattern(pattern)), tokenizer, 0)
+    assert has_ended and tokenizer.decode_bytes(tokens).decode() == said
 
 
 def test_a_schema_is_compiled_once(grammars: GrammarCompiler) -> None:
