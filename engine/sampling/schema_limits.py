@@ -16,6 +16,7 @@ from lookhear.engine.sampling.joined_patterns import MAX_PATTERNS, patterns_at_o
 # Numbers of this kind become an automaton with a state for every remainder: a second at a million.
 MAX_MULTIPLE = 10_000
 LARGEST = 2**53 - 1  # of the whole numbers that a double tells from their neighbours
+LARGEST_FRACTION = 10**18  # as a bound of what may be fractions; near 2^63 the library crashes
 NEAR_ZERO = 1e-15  # what is no more than this is as good as nothing to a bound
 _LOWER, _UPPER = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
 _VALUES = frozenset(("const", "enum", "default", "examples"))  # keywords that hold no schemas
@@ -29,7 +30,10 @@ def check_limits(schema: dict[str, Any]) -> None:
     if any(abs(number) > LARGEST for number in _whole_numbers(schema)):
         raise ValueError(f"whole numbers of const and enum up to {LARGEST}, both ways")
     if any(_leaves_none(each) for each in _schemas(schema)):
-        raise ValueError(f"bounds that leave whole numbers up to {LARGEST}, both ways")
+        raise ValueError(
+            f"bounds that leave numbers up to {LARGEST}, both ways, or {LARGEST_FRACTION} if those "
+            "may be fractions"
+        )
     if patterns_at_once(schema) > MAX_PATTERNS:
         raise ValueError(f"at most {MAX_PATTERNS} values of pattern and format for one string")
 
@@ -82,7 +86,7 @@ def _schemas(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def put_bounds(schema: dict[str, Any]) -> None:
     """Changes it in place, never so that more answers keep to it. Bounds are counted in doubles
-    there, those of whole numbers in 64 bits: beyond `LARGEST` they become that. A whole bound that
+    there, those of whole numbers in 64 bits: beyond `_limit` they become that. A whole bound that
     is excluded is let through where the other bound is less than 1 away: it moves a little."""
     places = list(_schemas(schema))
     fractions = {
@@ -101,8 +105,8 @@ def _bound(schema: dict[str, Any], key: str, fractions: set[int]) -> int | float
     """The bound of a schema, as it is to be put. fractions: whole parts of those that have one."""
     value: int | float = schema[key]
     inward = 1 if key in _LOWER else -1
-    if _is_whole(schema, value):
-        value = max(value, -LARGEST) if inward > 0 else min(value, LARGEST)
+    limit = _limit(schema, value)
+    value = max(value, -limit) if inward > 0 else min(value, limit)
     if key.startswith("exclusive") and (isinstance(value, int) or value.is_integer()):
         beyond = int(value) if inward > 0 else int(value) - 1
         if beyond in fractions:
@@ -111,19 +115,19 @@ def _bound(schema: dict[str, Any], key: str, fractions: set[int]) -> int | float
 
 
 def _leaves_none(schema: dict[str, Any]) -> bool:
-    """Whether its bounds leave only whole numbers that doubles do not tell apart."""
+    """Whether its bounds leave only numbers beyond the limit."""
     for keys, sign in ((_LOWER, 1), (_UPPER, -1)):
         bounds = [schema[key] for key in keys if _is_number(schema.get(key))]
-        if any(bound * sign > LARGEST and _is_whole(schema, bound) for bound in bounds):
+        if any(bound * sign > _limit(schema, bound) for bound in bounds):
             return True
     return False
 
 
-def _is_whole(schema: dict[str, Any], bound: int | float) -> bool:
-    """Whether the bound is a whole number, or one of these. Large ones of fractions are right."""
+def _limit(schema: dict[str, Any], bound: int | float) -> int:
+    """The largest that the bound may be: it is a whole number, or one of these, or neither."""
     kinds = schema.get("type")
     may_be_fraction = "number" in kinds if isinstance(kinds, list) else kinds == "number"
-    return isinstance(bound, int) or not may_be_fraction
+    return LARGEST_FRACTION if may_be_fraction and isinstance(bound, float) else LARGEST
 
 
 def _is_number(value: object) -> bool:

@@ -57,6 +57,16 @@ def takes(compiled: JsonGrammar, tokenizer: QwenTokenizer, text: str) -> bool:
         ({"type": ["integer", "null"], "maximum": -(2**64)}, "bounds"),
         ({"items": {"exclusiveMaximum": -(2**53)}}, "bounds"),
         ({"type": "number", "minimum": 10**18 + 1}, "bounds"),
+        ({"type": "number", "maximum": -1e19}, "bounds"),
+        (
+            {
+                "allOf": [
+                    {"type": "integer"},
+                    {"type": "number", "minimum": -1e99, "maximum": -1e98},
+                ]
+            },
+            "bounds",
+        ),
     ],
     ids=str,
 )
@@ -118,6 +128,15 @@ def test_bounds_beyond_what_doubles_tell_apart_are_those_of_doubles(
         assert takes(compiled, tokenizer, str(number))
     for number in (2**53 + 4, -(2**53) - 4, 2**63, -(2**63) - 1):
         assert not takes(compiled, tokenizer, str(number))
+
+
+def test_bounds_of_fractions_may_be_of_any_size(
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer
+) -> None:
+    schema = {"type": "number", "minimum": -1e300, "exclusiveMaximum": 1e17}
+    compiled = grammars.compile(json.dumps(schema))
+    assert takes(compiled, tokenizer, "-0.5") and takes(compiled, tokenizer, f"{10**17 - 1}")
+    assert not takes(compiled, tokenizer, f"{10**17}")
 
 
 def test_what_an_answer_may_be_is_no_schema(
