@@ -15,12 +15,11 @@ from starlette.datastructures import QueryParams
 from websockets.asyncio.client import ClientConnection, connect
 
 from lookhear.engine.messages import EndTurn, ModelCard, StartTurn
-from lookhear.gateway.checks.checks import ProtocolError
+from lookhear.gateway.checks.checks import MAX_PROMPT, ProtocolError
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import Item
 from lookhear.gateway.realtime.protocol.refusals import empty_commit
-from lookhear.gateway.realtime.settings import MAX_PROMPT
 from lookhear.gateway.realtime.vllm.dialect import LOGPROBS, VllmDialect
 from lookhear.gateway.telemetry.ids import Ids
 from tests.gateway.fake_chat import VISION
