@@ -171,7 +171,7 @@ class LiveTurn(Turn):
             return in_pause and self._is_heard() and self._language.is_doubted(heard)
         if self._joined().segments:
             return True
-        known, heard = self._language.known(), self.num_samples - self.segment_start
+        known, heard = self._language.known(), self._plan_end() - self.segment_start
         if known is None or not self._earlier.before(known, self._settings.task).segments:
             return False
         checks, is_due = self._config.language_checks, self._due > 0

@@ -96,6 +96,7 @@ def take_turn(
     speech: Speech,
     earlier: EarlierSpeech,
     heard: SessionLanguage | None = None,
+    piece: float = 0.1,
     **changes: object,
 ) -> Driver:
     wanted = TranscriptionSettings(model="m", **changes)  # type: ignore[arg-type]
@@ -103,7 +104,7 @@ def take_turn(
     turn = LiveTurn("s", "t", wanted, recognizer, CONFIG, heard, earlier)
     run = Driver(speech, turn, CONFIG.lead_in)
     while run.position < speech.duration * SAMPLE_RATE:
-        run.feed(0.1)
+        run.feed(piece)
     return run
 
 
@@ -493,15 +494,23 @@ def test_short_turns_are_heard_together_for_their_language() -> None:
     assert spoken == ["en", "de", "de", "de"]
 
 
+WORDS = [(0.3 + 0.5 * i, 0.7 + 0.5 * i) for i in range(8)]  # when they are said
+
+
+def in_english(earlier: EarlierSpeech, language: SessionLanguage) -> Bilingual | None:
+    """Three clear turns of a session: the last of them."""
+    speech: Bilingual | None = None
+    for name in "abc":
+        speech = Bilingual([f" {name}{i}" for i in range(8)], WORDS, speech)
+        assert take_turn(speech, earlier, language).finish().language == "en"
+    return speech
+
+
 def behind_english(kind: type[Bilingual]) -> tuple[Driver, SessionLanguage]:
     """A turn of that kind behind three clear ones in English, spoken but not over; the session."""
     earlier, language = EarlierSpeech(LONGEST, KEPT, STEP), SessionLanguage()
-    words = [(0.3 + 0.5 * i, 0.7 + 0.5 * i) for i in range(8)]
-    speech: Bilingual | None = None
-    for name in "abc":
-        speech = Bilingual([f" {name}{i}" for i in range(8)], words, speech)
-        assert take_turn(speech, earlier, language).finish().language == "en"
-    return take_turn(kind([f" d{i}" for i in range(8)], words, speech), earlier, language), language
+    speech = kind([f" d{i}" for i in range(8)], WORDS, in_english(earlier, language))
+    return take_turn(speech, earlier, language), language
 
 
 class LateGerman(Bilingual):
@@ -551,6 +560,29 @@ def test_a_turn_that_was_in_doubt_is_heard_once_more_when_it_is_quiet() -> None:
     assert run.finish().language == "en"
     assert run.committed == "".join(run.speech.words).lstrip()
     assert language.sure() == "de"
+
+
+class Unclear(Bilingual):
+    """In no language more than in any other."""
+
+    asked = 0
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        self.asked += request.max_new_tokens == 1
+        assert self.asked <= 2, "the same audio says the same of its language"
+        alike = math.log(1 / len(self.vocabulary.languages))
+        return replace(result, languages=dict.fromkeys(result.languages, alike))
+
+
+def test_a_turn_in_doubt_that_comes_at_once_is_over_though_it_is_longer_than_a_look() -> None:
+    earlier, language = EarlierSpeech(LONGEST, KEPT, STEP), SessionLanguage()
+    before, count = in_english(earlier, language), round(2 * CONFIG.cap / SAMPLE_RATE)
+    words = [(0.3 + i, 0.8 + i) for i in range(count)]
+    speech = Unclear([f" e{i}" for i in range(count)], words, before)
+    run = take_turn(speech, earlier, language, piece=speech.duration)
+    assert run.finish().language == "en" and speech.asked
+    assert run.committed == "".join(speech.words).lstrip()
 
 
 # --- marks ---------------------------------------------------------------------------------------
