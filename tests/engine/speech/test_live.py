@@ -32,10 +32,12 @@ WINDOW = WindowRule(2 * SAMPLE_RATE, 4 * SAMPLE_RATE, 30 * SAMPLE_RATE, SAMPLE_R
 CONFIG = LiveConfig()
 
 
-def driver(speech: Speech, config: LiveConfig = CONFIG, **changes: object) -> Driver:
+def driver(
+    speech: Speech, config: LiveConfig = CONFIG, *, tells_state: bool = False, **changes: object
+) -> Driver:
     wanted = TranscriptionSettings(model="m", **changes)  # type: ignore[arg-type]
     recognizer = WhisperRecognizer(speech.vocabulary, WINDOW, wanted)  # type: ignore[arg-type]
-    turn = LiveTurn("s", "t", wanted, recognizer, config)
+    turn = LiveTurn("s", "t", wanted, recognizer, config, tells_state=tells_state)
     return Driver(speech, turn, config.lead_in)
 
 
@@ -90,10 +92,8 @@ def test_silence_costs_nothing() -> None:
 
 def test_silence_is_forgotten() -> None:
     """But for as much of it as one segment may be: the detector may be late."""
-    speech, wanted = Speech([" hello"], [(60.0, 60.5)]), TranscriptionSettings(model="m")
-    recognizer = WhisperRecognizer(speech.vocabulary, WINDOW, wanted)  # type: ignore[arg-type]
-    turn = LiveTurn("s", "t", wanted, recognizer, CONFIG, tells_state=True)
-    run = Driver(speech, turn, CONFIG.lead_in)
+    run = driver(Speech([" hello"], [(60.0, 60.5)]), tells_state=True)
+    turn = run.turn
     while run.position < 59 * SAMPLE_RATE:
         run.feed(0.1)
         assert turn.num_samples - turn.segment_start <= CONFIG.cap

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from tests.gateway.files.test_http import post
 from tests.gateway.running import Running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def http(shared: Running) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(
-        base_url=shared.http, trust_env=False, verify=False, timeout=60
-    ) as client:
-        shared.engine.be_well()
-        yield client
 
 
 @pytest.mark.parametrize("path", ["transcriptions", "translations"])

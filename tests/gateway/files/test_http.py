@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-import pytest_asyncio
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
@@ -40,15 +39,6 @@ def wav(seconds: float) -> bytes:
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def http(shared: Running) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(
-        base_url=shared.http, trust_env=False, verify=False, timeout=60
-    ) as client:
-        shared.engine.be_well()
-        yield client
 
 
 async def post(

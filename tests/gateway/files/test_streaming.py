@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 from openai.types.audio import TranscriptionStreamEvent
 from pydantic import TypeAdapter
 
@@ -23,15 +22,6 @@ from tests.gateway.running import PATIENCE, Running, running
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 EVENTS = TypeAdapter[Any](TranscriptionStreamEvent)
 SEGMENTS = (" One", " two. ", "", " Three.")
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def http(shared: Running) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(
-        base_url=shared.http, trust_env=False, verify=False, timeout=60
-    ) as client:
-        shared.engine.be_well()
-        yield client
 
 
 def told(answer: httpx.Response) -> list[dict[str, Any]]:
