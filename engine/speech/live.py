@@ -225,10 +225,10 @@ class LiveTurn(Turn):
         return self._recognizer.request(stretch)
 
     def _num_least(self, end: int) -> int:
-        spell, text, start = self._recognizer.token_bytes, self._segment.spelt, self.segment_start
-        times = {"told": self._commit_end, "voiced": min(self.voiced_until, end)}
-        long = self._config.stray
-        return num_least(self._looks, self._hypothesis, spell, text, start, **times, long=long)
+        known = self._looks, self._hypothesis, self._recognizer.token_bytes, self._segment.spelt
+        times = {"start": self.segment_start, "told": self._commit_end, "long": self._config.stray}
+        voiced, is_cut = min(self.voiced_until, end), end < self.num_samples
+        return num_least(*known, **times, voiced=voiced, is_cut=is_cut)
 
     # --- results ---------------------------------------------------------------------------------
 
@@ -278,8 +278,7 @@ class LiveTurn(Turn):
     def _check_language(self, new: Hypothesis, tick: Tick) -> list[Event]:
         """A turn was heard for its language alone, by itself or with what was said before it."""
         before, due, self._due = self._known_language(), self._due, 0
-        num_before = tick.stretch.before.num_samples
-        self._language.check(new, tick.end - self.segment_start, num_before)
+        self._language.check(new, tick.end - self.segment_start, tick.stretch.before.num_samples)
         if self._known_language() != before:
             self._hypothesis = Hypothesis()
             self._looks.clear()
@@ -364,7 +363,8 @@ class LiveTurn(Turn):
         self._language.say(said.logprobs)
         self._commit_end = self._tick_end
         self._segment.add(said, self._config.improbable)
-        return self._told(self._text.commit(said))
+        end = max(0, self.voiced_until + self._config.tail - self.segment_start)
+        return self._told(self._text.commit(said, self._audio.samples[:end], self.segment_start))
 
     def _told(self, said: list[TextCommitted]) -> list[Event]:
         """With what is settled now, for an engine that would have to go on."""

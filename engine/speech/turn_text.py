@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from lookhear.engine.core.audio import Samples
 from lookhear.engine.messages import (
     SAMPLE_RATE,
     Event,
@@ -17,6 +19,7 @@ from lookhear.engine.messages import (
 from lookhear.engine.speech.recognizer import Recognizer
 from lookhear.engine.speech.text.hypothesis import Hypothesis, told_logprobs
 from lookhear.engine.speech.text.sentences import end_probability
+from lookhear.engine.speech.text.word_times import Span, loud_stretches, voiced_words
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
 
@@ -61,13 +64,20 @@ class TurnText:
             timed=self._timed,
         )
 
-    def commit(self, said: Hypothesis) -> list[TextCommitted]:
-        """Say these tokens for good, behind all others."""
+    def commit(
+        self, said: Hypothesis, heard: Samples | None = None, start: int = 0
+    ) -> list[TextCommitted]:
+        """Say these tokens for good, behind all others. heard: [n], what they were heard in, up to
+        where somebody spoke; their times are within the speech in it. start: its first sample, of
+        the turn."""
         if self.language is None:
             self.language = said.language
         self.num_tokens += len(said.tokens)
         self._ended, self._closing = self.end_probability(said), said.closing
-        return self._emit(self._detokenizer.push(said.tokens), said)
+        speech: list[Span] = []
+        if self._settings.words and heard is not None:
+            speech = [(start + begin, start + end) for begin, end in loud_stretches(heard)]
+        return self._emit(self._detokenizer.push(said.tokens), said, speech)
 
     def end_segment(self) -> None:
         """What comes next is another segment's."""
@@ -104,7 +114,9 @@ class TurnText:
             return self._ended
         return end_probability(guess.tokens, guess.logprobs, self._recognizer.decode_bytes)
 
-    def _emit(self, text: str, said: Hypothesis | None = None) -> list[TextCommitted]:
+    def _emit(
+        self, text: str, said: Hypothesis | None = None, speech: Sequence[Span] = ()
+    ) -> list[TextCommitted]:
         text = self._joined(text)
         wanted = self._settings
         if said and wanted.logprobs:
@@ -115,14 +127,14 @@ class TurnText:
         self.text += text
         logprobs = told_logprobs(self._untold, text) if wanted.logprobs else None
         self._untold = []
-        words = self._words(said) if said and wanted.words else None
+        words = self._words(said, speech) if said and wanted.words else None
         return [TextCommitted(self._session, self._turn, text, logprobs, words)]
 
-    def _words(self, said: Hypothesis) -> list[Word]:
+    def _words(self, said: Hypothesis, speech: Sequence[Span]) -> list[Word]:
         """Those before it were timed by another look, whose times may lie behind the new ones; but
         what was said later was not said earlier."""
-        words = []
-        for word in said.words(self._recognizer.decode_bytes, self.language):
+        words, heard = [], said.words(self._recognizer.decode_bytes, self.language)
+        for word in voiced_words(heard, speech, self._timed):
             start = max(word.start, self._timed)
             self._timed = max(word.end, start)
             words.append(replace(word, start=start, end=self._timed))

@@ -134,19 +134,21 @@ def num_least(
     told: int,
     voiced: int,
     long: int,
+    is_cut: bool,
 ) -> int:
     """Tokens that the next look must find behind the committed text, where looks have heard words.
     More than a draft, if they heard no more while somebody spoke on for long: then the model takes
     a sentence for all that there is; unless the oldest of them knew it before it can have been
-    said. One, if nothing was told for long. said: the committed text, in UTF-8. Positions, in
-    samples: start of the audio; told, voiced: up to where it was, and there is speech."""
+    said. One, if nothing was told for long, or is_cut: what is heard last before a cut is heard by
+    nobody else. said: the committed text, in UTF-8. Positions, in samples: start of the audio;
+    told, voiced: up to where it was, and there is speech."""
     if not any(look.tokens for look in looks.last()):
         return 0
     if looks.is_stuck(voiced - long, token_bytes):
         heard = looks.since(voiced - long)[0].end - start
         if not is_ahead(said, draft.tokens, heard, token_bytes):
             return len(draft.tokens) + 1
-    return int(voiced - max(told, start) > long)
+    return int(voiced - max(told, start) > (0 if is_cut else long))
 
 
 def _num_alike(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from lookhear.engine.core.request import Result, StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, Word
 from lookhear.engine.speech.text.agreement import trim_loop
-from lookhear.engine.speech.text.words import group_words
+from lookhear.engine.speech.text.words import SPOKEN, group_words
 
 DecodeBytes = Callable[[Sequence[int]], bytes]
 
@@ -241,4 +241,4 @@ class Hypothesis(NamedTuple):
             start, end = self.spans[first][0], self.spans[last - 1][1]
             words.append(Word(text.strip(), start, end, math.exp(mean)))
         # A full stop that was committed after its word is no word of its own.
-        return [word for word in words if any(c.isalnum() for c in word.word)]
+        return [word for word in words if any(c.isalnum() or c in SPOKEN for c in word.word)]

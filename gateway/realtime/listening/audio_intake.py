@@ -24,6 +24,8 @@ from lookhear.media.voice.vad import (
 
 PIECE = 512  # samples, a window of the detector: none is judged behind the one with an event
 
+LONGEST = 16 * PIECE  # samples told at once: of each is said up to where there was a voice
+
 Samples = NDArray[np.float32]
 
 
@@ -118,7 +120,7 @@ class AudioIntake:
                 samples[start:end] = detector.quieten(samples[start:end])
             if self._recent is not None:
                 self._remember(self._recent, samples[start:end], events)
-            if events or end == len(samples):
+            if events or end == len(samples) or end - begin >= LONGEST:
                 heard = Heard(samples[begin:end], events, detector.voiced_until, detector.speaking)
                 begin = end
                 yield self._at_pause(heard)

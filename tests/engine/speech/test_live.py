@@ -261,6 +261,29 @@ def test_who_speaks_on_is_heard_anew(speaks_on: bool) -> None:
     assert (run.turn.make_request().barred is None) is speaks_on
 
 
+class Content(Speech):
+    """Takes what was told for all there is in more than 12.6 s, unless it must find more."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        is_content = request.prefix and len(request.samples) > 12.6 * SAMPLE_RATE
+        if not is_content or request.at_least:
+            return result
+        return replace(result, tokens=(), logprobs=())
+
+
+def test_what_was_heard_before_a_cut_is_not_left_out() -> None:
+    """Much comes at once behind a look that told a sentence, and a segment ends in it."""
+    times = [(0.4 * i, 0.4 * i + 0.35) for i in range(32)]
+    times += [(0.4 * i + 0.3, 0.4 * i + 0.65) for i in range(32, 40)]  # behind a quiet place
+    run = driver(Content([f" w{i}" for i in range(40)], times))
+    while run.position < 12.5 * SAMPLE_RATE:
+        run.feed(0.1)
+    assert 25 < len(run.committed.split()) < 32
+    run.feed(run.speech.duration - 12.5)
+    assert run.finish().text == run.committed == "".join(run.speech.words).lstrip()
+
+
 class Endless(Speech):
     """Says a phrase until there is no room for more, before so many seconds of audio, and behind
     a prompt for ever."""
@@ -411,6 +434,17 @@ def test_a_full_stop_that_comes_late_is_no_word() -> None:
     said = [e for e in run.events if isinstance(e, TextCommitted)]
     assert "".join(e.text for e in said) == "stop."
     assert [w.word.rstrip(".") for e in said for w in e.words or []] == ["stop"]
+
+
+def test_a_sign_that_is_spoken_is_a_word() -> None:
+    words = [" Johnson", " &", " Johnson", "."]
+    speech = Speech(words, [(0.1, 0.6), (0.6, 0.8), (0.8, 1.3), (1.3, 1.31)])
+    run = driver(speech, words=True)
+    while run.position < 3 * SAMPLE_RATE:
+        run.feed(0.1)
+    run.finish()
+    said = [e for e in run.events if isinstance(e, TextCommitted)]
+    assert [w.word.rstrip(".") for e in said for w in e.words or []] == ["Johnson", "&", "Johnson"]
 
 
 @pytest.mark.parametrize("sign", ["", ",", "."])

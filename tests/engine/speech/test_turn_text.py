@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from lookhear.engine.messages import TextProvisional, TranscriptionSettings, TurnState
+from lookhear.engine.messages import SAMPLE_RATE, TextProvisional, TranscriptionSettings, TurnState
 from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.engine.speech.turn_text import TurnText
 from tests.engine.speech.scripted_asr import Ear, make_tokenizer
@@ -30,6 +31,22 @@ def test_a_word_is_not_told_to_be_earlier_than_the_one_before_it(
         [event] = text.commit(said)
         told += [(word.word, word.start, word.end) for word in event.words or ()]
     assert told == [("one", 0.5, 1.0), ("two", 1.0, 1.0), ("three", 1.5, 2.0)]
+
+
+def test_a_word_beside_a_pause_is_told_to_be_where_somebody_speaks(tmp_path: Path) -> None:
+    """A model's times cover the pause, too."""
+    ear, settings = Ear(make_tokenizer(tmp_path)), TranscriptionSettings("m", words=True)
+    text = TurnText("s", "t", settings, ear, TurnState())
+    heard = np.zeros(6 * SAMPLE_RATE, np.float32)
+    for begin, end in ((0.5, 1.5), (5.0, 5.5)):
+        heard[round(begin * SAMPLE_RATE) : round(end * SAMPLE_RATE)] = 0.5
+    told = []
+    for piece, span in (("one", (2.5, 3.0)), (" two", (3.0, 5.5)), (" three", (5.5, 7.25))):
+        tokens = tuple(ear.tokenizer.encode(piece))
+        said = Hypothesis(tokens, (0.0,) * len(tokens), (span,) * len(tokens), "en")
+        [event] = text.commit(said, heard, 2 * SAMPLE_RATE)  # they begin there in the turn
+        told += [(word.word, word.start, word.end) for word in event.words or ()]
+    assert told == [("one", 2.5, 3.0), ("two", 3.0, 3.5), ("three", 7.0, 7.25)]
 
 
 def test_what_no_other_word_follows_is_told_of_the_guess_or_of_what_was_said(

@@ -145,9 +145,12 @@ def test_the_last_word_is_sure_once_nothing_has_followed_for_long() -> None:
 
 
 def test_looks_that_hear_no_more_while_somebody_speaks_on_are_asked_for_more() -> None:
-    def least(looks: Looks, draft: Hypothesis, voiced: int, told: int = 0) -> int:
-        room = -SAMPLE_RATE  # the audio began so long ago that all of it can have been said
-        return num_least(looks, draft, piece, b"", room, told=told, voiced=voiced, long=30)
+    def least(
+        looks: Looks, draft: Hypothesis, voiced: int, told: int = 0, *, is_cut: bool = False
+    ) -> int:
+        start = -SAMPLE_RATE  # the audio began so long ago that all of it can have been said
+        times = {"start": start, "told": told, "voiced": voiced, "long": 30}
+        return num_least(looks, draft, piece, b"", **times, is_cut=is_cut)
 
     one, other = heard(" in", " order", "."), heard(" In", " order")
     stuck, growing, silent = Looks(), Looks(), Looks()
@@ -159,7 +162,12 @@ def test_looks_that_hear_no_more_while_somebody_speaks_on_are_asked_for_more() -
     assert least(stuck, one, voiced=35) == 1, "nobody spoke on for so long"
     assert least(growing, heard(" in"), voiced=50) == 1
     assert least(growing, heard(" in"), voiced=50, told=20) == 0
+    assert least(growing, heard(" in"), voiced=50, told=20, is_cut=True) == 1, (
+        "nobody hears it again"
+    )
+    assert least(growing, heard(" in"), voiced=50, told=50, is_cut=True) == 0, "all is told"
     assert least(silent, heard(), voiced=50) == 0, "nobody may have said anything"
+    assert least(silent, heard(), voiced=50, is_cut=True) == 0
     stuck.commit(one.tokens, piece)
     stuck.add(60, heard(), 0)
     assert least(stuck, heard(), voiced=60) == 0, "all that was heard is told"
@@ -173,8 +181,8 @@ def test_who_knew_a_sentence_before_it_was_said_is_not_stuck() -> None:
         looks = Looks()
         for end in range(second, voiced, second // 4):
             looks.add(end, again, 0)
-        told, long = second // 2, 3 * second // 2
-        return num_least(looks, again, piece, b" So", 0, told=told, voiced=voiced, long=long)
+        times = {"start": 0, "told": second // 2, "voiced": voiced, "long": 3 * second // 2}
+        return num_least(looks, again, piece, b" So", **times, is_cut=False)
 
     assert least(13 * second // 4) == 1
     assert least(4 * second) == len(again.tokens) + 1, "said, and more since"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lookhear.engine.messages import SAMPLE_RATE
 from lookhear.gateway.realtime.listening.audio_intake import AudioIntake, Heard
 from lookhear.media.audio.decode import decode_audio
 from lookhear.media.audio.pcm import AudioFormat
@@ -66,6 +67,20 @@ def test_voiced_until_is_known_where_a_turn_stops(silero: SileroModel, speech: b
             if isinstance(event, SpeechStopped):
                 assert heard.voiced_until <= event.sample - 4800
                 assert not heard.speaking
+
+
+def test_silence_that_comes_at_once_is_not_told_as_speech(silero: SileroModel) -> None:
+    """Of a minute in one piece, too, each half second says whether there was a voice."""
+    sound = decode_audio(SPEECH, target_rate=24_000).samples
+    silence = np.zeros(20 * 24_000, np.float32)
+    audio = encode_pcm16(np.concatenate([silence, sound, silence, sound]))
+    intake = AudioIntake(silero, PCM24, VadConfig())
+    position, unvoiced = 0, 0
+    for heard in hear(silero, intake, [audio], flush=True):
+        assert len(heard.samples) <= SAMPLE_RATE * 0.6
+        position += len(heard.samples)
+        unvoiced += heard.voiced_until <= position - len(heard.samples)
+    assert unvoiced >= 70, "of more than 80 in which nobody speaks"
 
 
 def test_what_is_not_near_is_hardly_heard_where_that_is_wanted(silero: SileroModel) -> None:
