@@ -225,10 +225,10 @@ class LiveTurn(Turn):
         return self._recognizer.request(stretch)
 
     def _num_least(self, end: int) -> int:
-        known = self._looks, self._hypothesis, self._recognizer.token_bytes, self._segment.spelt
-        times = {"start": self.segment_start, "told": self._commit_end, "long": self._config.stray}
-        voiced, is_cut = min(self.voiced_until, end), end < self.num_samples
-        return num_least(*known, **times, voiced=voiced, is_cut=is_cut)
+        spell, text, start = self._recognizer.token_bytes, self._segment.spelt, self.segment_start
+        times = {"told": self._commit_end, "voiced": min(self.voiced_until, end)}
+        times["long"], is_cut = self._config.stray, end < self.num_samples
+        return num_least(self._looks, self._hypothesis, spell, text, start, **times, is_cut=is_cut)
 
     # --- results ---------------------------------------------------------------------------------
 

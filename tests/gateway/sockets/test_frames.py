@@ -487,6 +487,8 @@ def test_the_beginnings_of_messages_are_bounded_over_all() -> None:
 
 async def test_a_flood_does_not_keep_others_waiting(gateway: Running) -> None:
     """Whoever floods rests, and does not notice more than that."""
+    # Of the time that this process has: on a busy machine it may have less than what is shared.
+    gateway.services.shares.clock = gateway.services.shares.processor
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     writer.write(HANDSHAKE.replace(b"Host: test", b"Host: localhost"))
     assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
