@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from lookhear.engine.messages import FileTranscribed, ModelCard, TranscriptionSettings
-from lookhear.gateway.checks.checks import ProtocolError, shown
+from lookhear.gateway.checks.checks import ProtocolError, shown, valid_unicode
 from lookhear.gateway.checks.models import diariser
 from lookhear.gateway.checks.outline import parse_json
 from lookhear.gateway.deepgram import shapes
@@ -125,7 +125,10 @@ def _url(body: bytes) -> str:
     url = asked.get("url") if isinstance(asked, dict) else None
     if not isinstance(url, str) or not url:
         raise wrong("url", "the URL of a recording", shown(url))
-    return url
+    try:
+        return valid_unicode(url)
+    except ValueError:
+        raise wrong("url", "valid Unicode text", shown(url)) from None
 
 
 def _results(heard: Sequence[FileTranscribed], options: FileOptions) -> shapes.Json:

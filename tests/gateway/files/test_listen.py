@@ -266,6 +266,13 @@ async def test_a_recording_by_its_url(website: str) -> None:
         ("", {"content": b"{}", "headers": {"content-type": "application/json"}}, 400, "url"),
         (
             "",
+            {"content": rb'{"url": "http://127.0.0.1:1/\ud800"}'}
+            | {"headers": {"content-type": "application/json"}},
+            400,
+            "url",
+        ),
+        (
+            "",
             {"content": b'{"url": "http://127.0.0.1:1/a.wav"}'}
             | {"headers": {"content-type": "application/json"}},
             400,
