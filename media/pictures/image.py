@@ -44,7 +44,7 @@ PLUGINS: dict[bytes, type[ImageFile]] = {
     b"GIF87a": GifImageFile,
     b"GIF89a": GifImageFile,
 }
-# What Pillow raises for damaged files. The last four come from its parsers' assumptions.
+# What Pillow raises for damaged files. The last five come from its parsers' assumptions.
 DAMAGE = (
     OSError,
     SyntaxError,
@@ -55,6 +55,7 @@ DAMAGE = (
     KeyError,
     TypeError,
     AttributeError,
+    AssertionError,
 )
 # EXIF orientation, the value -> what makes the picture upright. CIPA DC-008 (EXIF 2.32), 4.6.4 A.
 UPRIGHT = {

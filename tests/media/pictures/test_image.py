@@ -261,6 +261,12 @@ def test_what_is_no_image(data: bytes, reason: str, message: str) -> None:
     assert error.reason == reason and message in str(error)
 
 
+def test_colours_without_a_palette_are_damage() -> None:
+    """Pillow asserts that there is one."""
+    error = error_of(png(2, 2, color=3, body=zlib.compress(bytes(6))))
+    assert error.reason == "truncated" and "got a PNG image, truncated or damaged" in str(error)
+
+
 def test_the_bytes_decide_not_the_name() -> None:
     data = base64.b64encode(stored(scene(), "PNG")).decode()
     assert ImageMediaIO().load_base64("image/jpeg", data).media.format == "png"
