@@ -96,6 +96,7 @@ def edits_of(headers: bytes, at: int) -> int:
 
 def headers_of(file: BinaryIO) -> Iterator[bytes]:
     """The file's boxes of the first level, but those of media data."""
+    length = file.seek(0, 2)
     file.seek(0)
     total = 0
     while len(start := file.read(8)) == 8:
@@ -107,7 +108,7 @@ def headers_of(file: BinaryIO) -> Iterator[bytes]:
         if rest is not None and rest < 0:
             return
         if name == b"mdat":
-            if rest is None:
+            if rest is None or rest > length - file.tell():  # further than one can seek, too
                 return
             file.seek(rest, 1)
             continue

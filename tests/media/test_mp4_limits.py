@@ -139,6 +139,15 @@ def test_a_compressed_header_is_refused() -> None:
     assert "unsupported" in reason(film() + struct.pack(">I4s4s", 12, b"cmov", b"zlib"))
 
 
+@pytest.mark.parametrize("size", [1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+def test_media_data_may_be_said_to_be_longer_than_any_file(size: int) -> None:
+    data = film()[: film().index(b"mdat") - 4] + struct.pack(">I4sQ", 1, b"mdat", size)
+    check_mp4(io.BytesIO(data + bytes(1000)))
+    for load in (VideoMediaIO().load_bytes, decode_audio):
+        with pytest.raises(MediaError):
+            load(data + bytes(1000))
+
+
 def test_headers_have_a_limit() -> None:
     class Large(io.BytesIO):
         """A box of 100 MB that nobody needs to write down."""
