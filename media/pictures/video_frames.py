@@ -7,6 +7,7 @@ keyframe before it. No seeking: containers differ in what they find.
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,8 @@ CODECS = ("h264", "hevc", "vp8", "vp9", "av1", "libdav1d", "mpeg4", "mjpeg")
 # Width of a pixel over its height, beyond which (and below 1 over it) a header is not believed.
 # Those of television and of anamorphic film are up to 2.
 MAX_PIXEL_ASPECT = 4
+# Display matrices that turn by so many quarters, counterclockwise.
+QUARTERS = ((1, 0, 0, 1), (0, -1, 1, 0), (-1, 0, 0, -1), (0, 1, -1, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +272,23 @@ def upright(frame: Any, aspect: float, fit_pixels: int) -> Pixels:
     wide = frame.width * aspect**0.5, frame.height / aspect**0.5
     width, height = fitting(max(1, round(wide[0])), max(1, round(wide[1])), fit_pixels)
     pixels = frame.to_ndarray(format="rgb24", width=width, height=height, interpolation="AREA")
-    turns = round(getattr(frame, "rotation", 0) / 90) % 4
-    return np.ascontiguousarray(np.rot90(pixels, turns))
+    a, b, c, d = display_matrix(frame)
+    if abs(b) + abs(c) > abs(a) + abs(d):
+        pixels, a, d = pixels.transpose(1, 0, 2), c, b
+    return np.ascontiguousarray(pixels[:: -1 if d < 0 else 1, :: -1 if a < 0 else 1])
+
+
+def display_matrix(frame: Any) -> tuple[int, int, int, int]:
+    """(a, b, c, d): a pixel at (x, y) is shown at (a x + c y, b x + d y), seen from the middle; all
+    0 says nothing. ISO 14496-12, 6.2.2."""
+    try:
+        matrix = frame.side_data.get("DISPLAYMATRIX")
+    except ValueError:  # PyAV has no name for what else is told of the frame, as with EXIF
+        return QUARTERS[round(frame.rotation / 90) % 4]
+    if matrix is None:
+        return QUARTERS[0]
+    a, b, _, c, d = struct.unpack("=5i", bytes(matrix)[:20])
+    return a, b, c, d
 
 
 def fitting(width: int, height: int, pixels: int) -> tuple[int, int]:

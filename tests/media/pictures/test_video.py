@@ -18,6 +18,8 @@ import pytest
 from av.stream import Disposition
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image as pillow
+from PIL.ExifTags import Base as ExifTag
 
 from lookhear.media.base import MediaError
 from lookhear.media.pictures import video_frames
@@ -271,26 +273,67 @@ def test_audio_beside_the_video_does_not_matter() -> None:
         assert shows(load(made(container, audio=True), count=2), [0, 39])
 
 
-@pytest.mark.parametrize("turn", [0, 90, 180, 270])
-def test_a_phones_rotation_is_applied(turn: int) -> None:
-    """The matrix of the track header, as phones write it, turns clockwise. ISO 14496-12, 8.3.2."""
+def with_matrix(a: int, b: int, c: int, d: int) -> tuple[np.ndarray, bytes]:
+    """A picture whose upper left quarter is white, and a film of it with this matrix in the header
+    of its track: (x, y) is shown at (a x + c y, b x + d y). ISO 14496-12, 8.3.2."""
     buffer = io.BytesIO()
     with av.open(buffer, "w", format="mp4") as output:
         stream: Any = output.add_stream("mpeg4", rate=RATE)
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         pixels = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
-        pixels[: HEIGHT // 2, : WIDTH // 2] = 255  # the upper left quarter is white
+        pixels[: HEIGHT // 2, : WIDTH // 2] = 255
         output.mux(stream.encode(av.VideoFrame.from_ndarray(pixels)))
         output.mux(stream.encode(None))
     data = bytearray(buffer.getvalue())
-    a, b, c, d = {0: (1, 0, 0, 1), 90: (0, 1, -1, 0), 180: (-1, 0, 0, -1), 270: (0, -1, 1, 0)}[turn]
     at = data.index(b"tkhd") + 44
     one = 1 << 16
     data[at : at + 36] = struct.pack(">9i", a * one, b * one, 0, c * one, d * one, 0, 0, 0, 1 << 30)
-    frame = load(bytes(data)).frames[0]
-    expected = np.rot90(pixels, -turn // 90)
-    assert frame.shape == expected.shape
-    assert np.abs(frame.astype(int) - expected).mean() < 10
+    return pixels, bytes(data)
+
+
+def looks_like(frame: np.ndarray, expected: np.ndarray) -> bool:
+    return frame.shape == expected.shape and np.abs(frame.astype(int) - expected).mean() < 10
+
+
+@pytest.mark.parametrize("turn", [0, 90, 180, 270])
+def test_a_phones_rotation_is_applied(turn: int) -> None:
+    """As phones write it, the matrix turns clockwise."""
+    quarters = {0: (1, 0, 0, 1), 90: (0, 1, -1, 0), 180: (-1, 0, 0, -1), 270: (0, -1, 1, 0)}
+    pixels, data = with_matrix(*quarters[turn])
+    assert looks_like(load(data).frames[0], np.rot90(pixels, -turn // 90))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "turn"),
+    [((-1, 0, 0, 1), 0), ((1, 0, 0, -1), 180), ((0, 1, 1, 0), 90), ((0, -1, -1, 0), 270)],
+    ids=["left and right", "top and bottom", "one diagonal", "the other"],
+)
+def test_a_mirrored_film_is_shown_mirrored(matrix: tuple[int, int, int, int], turn: int) -> None:
+    """As front cameras write it: left and right are swapped, then it is turned."""
+    pixels, data = with_matrix(*matrix)
+    assert looks_like(load(data).frames[0], np.rot90(pixels[:, ::-1], turn // 90))
+
+
+def test_a_matrix_of_zeros_says_nothing() -> None:
+    pixels, data = with_matrix(0, 0, 0, 0)
+    assert looks_like(load(data).frames[0], pixels)
+
+
+@pytest.mark.parametrize(("orientation", "turn"), [(1, 0), (3, 180), (6, 270), (8, 90)])
+def test_a_film_of_jpegs_is_turned_as_their_exif_says(orientation: int, turn: int) -> None:
+    pixels = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+    pixels[: HEIGHT // 2, : WIDTH // 2] = 255
+    exif = pillow.Exif()
+    exif[ExifTag.Orientation], exif[ExifTag.ImageDescription] = orientation, "a cat"
+    jpeg, buffer = io.BytesIO(), io.BytesIO()
+    pillow.fromarray(pixels).save(jpeg, "JPEG", exif=exif)
+    with av.open(buffer, "w", format="matroska") as output:
+        stream: Any = output.add_stream("mjpeg", rate=RATE)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuvj420p"
+        packet: Any = av.Packet(jpeg.getvalue())
+        packet.stream, packet.time_base, packet.pts, packet.dts = stream, Fraction(1, RATE), 0, 0
+        output.mux(packet)
+    assert looks_like(load(buffer.getvalue()).frames[0], np.rot90(pixels, turn // 90))
 
 
 @pytest.mark.parametrize("aspect, shape", [("2", (34, 91)), ("1/2", (68, 45)), ("9", (48, 64))])
