@@ -12,7 +12,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -36,6 +36,7 @@ PARALLEL, PER_CLIENT, PER_REQUEST = 64, 32, 4
 WAIT_SECONDS = 30.0  # for one of them
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Resolving = asyncio.Future[list[str]]
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Connect = Callable[[Address, HttpUrl], Awaitable[Connection]]
 
@@ -102,10 +103,10 @@ class Fetcher:
         """The body that an http(s) URL answers with. Raises FetchError. Its time begins when it is
         its turn."""
         download = Download(url, policy)
-        async with self._turn(claim):
+        async with self._turn(claim) as pending:
             try:
                 async with asyncio.timeout(policy.timeout_s):
-                    while not await self._hop(download):
+                    while not await self._hop(download, pending):
                         pass
             except TimeoutError as error:
                 expected = f"{download.url.host} to answer within {policy.timeout_s:g} s"
@@ -114,26 +115,39 @@ class Fetcher:
         return download.body
 
     @asynccontextmanager
-    async def _turn(self, claim: Claim) -> AsyncIterator[None]:
+    async def _turn(self, claim: Claim) -> AsyncIterator[set[Resolving]]:
+        """-> for the names asked for: as long as one is, the turn goes on. A resolver's thread
+        cannot be stopped, and whose names take for ever would get one after the other."""
         loop = asyncio.get_running_loop()
-        asked = loop.time()
-        async with AsyncExitStack() as stack:
+        asked, pending = loop.time(), set[Resolving]()
+        ticket = self._slots.queue(claim)
+        try:
             try:
                 async with asyncio.timeout(self._wait_seconds):
-                    await stack.enter_async_context(self._slots.held(claim))
+                    await self._slots.granted(ticket)
             except TimeoutError as error:
                 expected = f"a turn to fetch within {self._wait_seconds:g} s"
                 message = f"expected {expected}; got none, too much is being fetched: try again"
                 raise FetchError("busy", message) from error
             finally:
                 self._waited(loop.time() - asked)
-            yield
+            yield pending
+        finally:
+            for resolving in pending:  # one at most
+                resolving.add_done_callback(lambda _: self._slots.leave(ticket))
+            if not pending:
+                self._slots.leave(ticket)
 
-    async def _hop(self, download: Download) -> bool:
+    async def _hop(self, download: Download, pending: set[Resolving]) -> bool:
         """One request. True if its answer was the body, False for a redirect."""
         url = download.url
+        resolving = asyncio.ensure_future(self._resolve(url.host, url.port))
+        pending.add(resolving)
+        resolving.add_done_callback(pending.discard)
+        resolving.add_done_callback(known)
         try:
-            resolved = await self._resolve(url.host, url.port)
+            await asyncio.wait({resolving})  # it goes on if nobody waits any more
+            resolved = resolving.result()
         except (OSError, UnicodeError) as error:
             message = f"expected a host with an address; got {url.host}, which has none"
             raise FetchError("unreachable", message) from error
@@ -178,6 +192,12 @@ class Fetcher:
         return await asyncio.open_connection(
             str(address), url.port, ssl=self._tls, server_hostname=url.host
         )
+
+
+def known(resolving: Resolving) -> None:
+    """What went wrong in it is told to who still waits, and otherwise to nobody."""
+    if not resolving.cancelled():
+        resolving.exception()
 
 
 async def exchange(

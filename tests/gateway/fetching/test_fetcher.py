@@ -531,6 +531,37 @@ async def test_who_waits_too_long_for_a_turn_is_told() -> None:
         assert await first == b"x"
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_name_that_is_still_asked_for_holds_the_turn_of_who_gave_it_up(
+    is_known: bool,
+) -> None:
+    """Its thread cannot be stopped: one client's names took those of all others."""
+    asked: list[str] = []
+    answered = asyncio.Event()
+
+    async def resolve(host: str, port: int) -> list[str]:
+        asked.append(host)
+        await answered.wait()
+        if not is_known:
+            raise OSError("no such host")
+        return ["127.0.0.1"]
+
+    async with serving(says(ok(b"x"))) as port:
+        one = fetcher(resolve=resolve, slots=Slots(2, 1, 1))
+        urls = [f"http://{name}.test:{port}/" for name in ("slow", "next", "other")]
+        with pytest.raises(FetchError, match="expected slow.test to answer within 0.1 s"):
+            await one.get(urls[0], replace(LOOPBACK, timeout_s=0.1), ONE)
+        after = asyncio.create_task(one.get(urls[1], LOOPBACK, ONE))
+        other = asyncio.create_task(one.get(urls[2], LOOPBACK, Claim("another", "a request")))
+        await all_stand_still()
+        assert asked == ["slow.test", "other.test"]
+        answered.set()
+        found = await asyncio.gather(after, other, return_exceptions=True)
+    assert asked == ["slow.test", "other.test", "next.test"]
+    told = [getattr(it, "reason", it) for it in found]
+    assert told == [b"x" if is_known else "unreachable"] * 2
+
+
 async def test_a_cancelled_download_closes_its_connection() -> None:
     asked, closed = asyncio.Event(), asyncio.Event()
 
