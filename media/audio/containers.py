@@ -6,11 +6,10 @@ FFmpeg. Nothing here holds a whole file's samples, and no error of either librar
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import av
@@ -19,6 +18,7 @@ import soundfile
 from av.stream import Disposition
 from numpy.typing import NDArray
 
+from lookhear.media.audio.ogg import OGG, links, parts
 from lookhear.media.audio.timeline import MAX_PAUSE, Timeline
 from lookhear.media.base import MediaError
 from lookhear.media.ffmpeg import open_container
@@ -52,11 +52,6 @@ UNKNOWN_SIZE = 0x7FFF0000
 MOST_PLANES = 7
 MOST_CHANNELS = 64  # FFmpeg's for a change of layout
 
-OGG_PAGE = re.compile(rb"OggS\0(.)(.{8}).{12}(.)", re.DOTALL)  # flags, where it ends, its segments
-OGG_HEAD = 27  # bytes
-FIRST_PAGE = 2
-OPUS_PACKET = 5760  # the most samples that a packet can have; it is one segment or more
-
 SNDFILE_MAGIC = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"FORM", b"caff")
 
 
@@ -84,8 +79,8 @@ def open_audio(file: BinaryIO, channel: int | None = None) -> Iterator[AudioSour
     if not head:
         raise MediaError("empty", "expected an audio file; got 0 bytes")
     file.seek(0)
-    is_ogg = head.startswith(b"OggS")
-    if head.startswith(SNDFILE_MAGIC) and (not is_ogg or is_one_piece(file, head)):
+    starts, has_pauses = links(file, head) if head.startswith(OGG) else ([0], False)
+    if head.startswith(SNDFILE_MAGIC) and starts == [0] and not has_pauses:
         declared_s = wav_seconds(file)
         try:
             sound = soundfile.SoundFile(file)
@@ -98,6 +93,11 @@ def open_audio(file: BinaryIO, channel: int | None = None) -> Iterator[AudioSour
                     yield sndfile_source(sound, declared_s, channel)
                     return
         file.seek(0)
+    if len(starts) > 1:
+        first = next(parts(file, starts))
+        with open_ffmpeg(first, head, channel) as source:
+            yield replace(source, blocks=linked_blocks(parts(file, starts), channel))
+        return
     with open_ffmpeg(file, head, channel) as source:
         yield source
 
@@ -151,6 +151,23 @@ def open_ffmpeg(file: BinaryIO, head: bytes, channel: int | None) -> Iterator[Au
             stream.codec_context.channels,
             ffmpeg_blocks(container, stream, channel),
         )
+
+
+def linked_blocks(files: Iterator[BinaryIO], channel: int | None) -> Iterator[tuple[int, Samples]]:
+    """Of Ogg files in a row. One in which there is nothing, cut off or not, is no damage."""
+    is_empty = True
+    for file in files:
+        has_begun = False
+        try:
+            with open_ffmpeg(file, OGG, channel) as source:
+                for block in source.blocks:
+                    is_empty, has_begun = False, True
+                    yield block
+        except MediaError as error:
+            if has_begun or error.reason not in ("empty", "truncated"):
+                raise
+    if is_empty:
+        check_complete(None, 0.0)
 
 
 def audio_stream(container: Any, name: str) -> Any:
@@ -297,25 +314,6 @@ def mono(channels: Samples, channel: int | None = None) -> Samples:
     if len(channels) == 2 and np.square(mixed).mean() < CANCELLED * np.square(channels).mean():
         mixed = channels[0]
     return np.ascontiguousarray(mixed, dtype=np.float32)
-
-
-def is_one_piece(file: BinaryIO, head: bytes) -> bool:
-    """Whether an Ogg file is neither several in a row, as recorders of stations write it, nor Opus
-    with pauses, as recorders of calls do: libsndfile hears the first one only, and leaves pauses
-    out. Leaves the file at 0."""
-    is_opus = b"OpusHead" in head
-    has_begun, is_one = False, True
-    end, rest = 0, b""
-    while is_one and (block := file.read(1 << 20)):
-        for page in OGG_PAGE.finditer(rest + block):
-            begins = bool(page[1][0] & FIRST_PAGE)  # of several tracks in one file, all at once
-            position = int.from_bytes(page[2], "little", signed=True)  # -1: no packet ends in it
-            pauses = is_opus and 0 < end < position - page[3][0] * OPUS_PACKET
-            is_one = is_one and not (pauses or (begins and has_begun))
-            has_begun, end = has_begun or not begins, max(end, position)
-        rest = (rest + block)[1 - OGG_HEAD :]
-    file.seek(0)
-    return is_one
 
 
 def wav_seconds(file: BinaryIO) -> float | None:

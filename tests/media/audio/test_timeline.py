@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from av.stream import Disposition
 
-from lookhear.media.audio.containers import is_one_piece
 from lookhear.media.audio.decode import MediaError, decode_audio
+from lookhear.media.audio.ogg import links
 from lookhear.media.audio.timeline import JITTER, MAX_PAUSE, Timeline
 
 RATE = 16000
@@ -93,9 +93,9 @@ def test_a_pause_in_ogg() -> None:
     data = recorded("ogg", "libopus", [0, 4], options=A_PAGE_EACH)
     assert loud(data)[:3] == [0, 1, 8]
     with io.BytesIO(data) as file:
-        assert not is_one_piece(file, data[:512]) and file.tell() == 0
+        assert links(file, data[:512]) == ([0], True) and file.tell() == 0
     data = recorded("ogg", "libopus", [0, 1, 2], options=A_PAGE_EACH)
-    assert is_one_piece(io.BytesIO(data), data[:512])
+    assert links(io.BytesIO(data), data[:512]) == ([0], False)
     assert loud(data)[:5] == [0, 1, 2, 3, 4]
 
 
