@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.media.audio.decode import AudioMediaIO
-from lookhear.media.audio.live_container import OGG, WEBM, LiveContainer
+from lookhear.media.audio.live_container import WEBM, LiveContainer
+from lookhear.media.audio.ogg import OGG
 from lookhear.media.audio.opus_packets import OpusPackets
 from lookhear.media.base import DIGEST_BYTES, MediaIO, MediaWithBytes
 from lookhear.media.pictures.image import ImageMediaIO

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.media.audio.containers import DEMUXERS, audio_stream, decoded_blocks, longest_pause
+from lookhear.media.audio.ogg import Cutter
 from lookhear.media.audio.resample import StreamResampler
 from lookhear.media.audio.timeline import Timeline
 from lookhear.media.audio.wav_stream import Limited, Replayed, wav_head
@@ -23,7 +24,7 @@ from lookhear.media.base import MediaError
 from lookhear.media.ffmpeg import Readable, open_container
 from lookhear.media.signatures import describe
 
-__all__ = ["OGG", "WEBM", "LiveContainer"]
+__all__ = ["WEBM", "LiveContainer"]
 
 Samples = NDArray[np.float32]
 
@@ -35,14 +36,14 @@ OPENING |= {"formatprobesize": "32768", "format_whitelist": f"{DEMUXERS},mov"}
 READ = 4096  # bytes at once
 MAX_PAUSE = 30.0  # seconds that its times may leave out; a larger leap is a clock that was set
 HELD_SECONDS = 30.0  # of samples that wait to be taken: a few bytes can hold hours of silence
-WEBM, OGG = b"\x1a\x45\xdf\xa3", b"OggS"  # what one begins with
+WEBM, FLAC = b"\x1a\x45\xdf\xa3", b"fLaC"  # what one begins with
 END = b""  # of a recording
 
 
 class LiveContainer:
     """One stream of bytes. Its samples depend on these only, not on how they were split; but a
-    piece that begins as a WebM does is a new recording behind the one before: a browser's recorder
-    was stopped and started again."""
+    piece that begins as WebM, MP4, WAV and FLAC do is a new recording behind the one before: a
+    browser's recorder was stopped and started again. Ogg is one wherever it begins."""
 
     def __init__(self, target_rate: int = 16000) -> None:
         self._rate = target_rate
@@ -51,7 +52,9 @@ class LiveContainer:
         self._blocks: list[Samples] = []  # that were not taken
         self._held = 0  # samples in them
         self._head = b""  # of this recording
-        self._has_begun = self._is_closed = False
+        self._magic = b""  # of the recording that is fed
+        self._cutter = Cutter()
+        self._is_closed = False
         self._is_resting = False  # the thread has done all that it could
         self._is_over = False
         self._problem: Exception | None = None
@@ -59,15 +62,33 @@ class LiveContainer:
 
     def feed(self, data: bytes) -> None:
         """The next bytes; what they complete is to be taken."""
-        if data:
-            is_new = self._has_begun and data.startswith(WEBM)
-            self._has_begun = True
-            self._put(*((END, data) if is_new else (data,)))
+        if not data:
+            return
+        pieces: list[bytes] = []
+        if self._is_another(data):
+            pieces += [self._cutter.end(), END]
+            self._magic = b""
+        self._magic = self._magic or data[:4]
+        rest, *others = self._cutter.feed(data)
+        if rest:
+            pieces.append(rest)
+        for begin in others:
+            pieces += [END, begin]
+        self._put(*pieces)
 
     def end(self) -> None:
         """Nothing follows; the rest is to be taken."""
         self._is_closed = True
-        self._put(END)
+        rest = self._cutter.end()
+        self._put(*([rest] if rest else []), END)
+
+    def _is_another(self, data: bytes) -> bool:
+        """Whether a recorder that was started again begins with this piece. Ogg and Matroska hold a
+        FLAC's first bytes in their midst."""
+        is_wav = data.startswith(b"RIFF") and data[8:12] == b"WAVE"
+        is_flac = data.startswith(FLAC) and self._magic == FLAC
+        begins = is_wav or is_flac or data.startswith(WEBM) or data[4:8] == b"ftyp"
+        return begins and self._magic != b""
 
     def take(self) -> tuple[Samples, bool]:
         """[n] float32 at `target_rate`, mono, and whether there are more. Raises MediaError: what

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import BinaryIO
 
-__all__ = ["OGG", "links", "parts"]
+__all__ = ["OGG", "Cutter", "links", "parts"]
 
 OGG = b"OggS"
 PAGE = re.compile(rb"OggS\0(.)(.{8}).{12}(.)", re.DOTALL)  # flags, where it ends, its segments
+FLAGS = re.compile(rb"OggS\0(.)", re.DOTALL)
+BEGUN = re.compile(rb"(?:O(?:g(?:g(?:S\0?)?)?)?)?\Z")  # what may become that
 HEAD = 27  # bytes of a page before its segments
 FIRST_PAGE = 2  # among the flags; a file of several tracks has as many, one behind the other
 OPUS_PACKET = 5760  # the most samples that a packet can have; it is one segment or more
@@ -46,3 +48,30 @@ def parts(file: BinaryIO, starts: list[int]) -> Iterator[BinaryIO]:
     for begin, end in pairwise([*starts, file.seek(0, 2)]):
         file.seek(begin)
         yield io.BytesIO(file.read(end - begin))
+
+
+class Cutter:
+    """Cuts a stream, in whatever pieces it comes, where one file begins behind another."""
+
+    def __init__(self) -> None:
+        self._held = b""  # up to five bytes with which a page may begin
+        self._is_first = False  # the last page was one of those that a file begins with
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """-> what goes on, which may be nothing, and what each file begins with that follows."""
+        data = self._held + data
+        begun = BEGUN.search(data, max(0, len(data) - 5))
+        assert begun is not None, "an empty end is one"
+        data, self._held = data[: begun.start()], begun.group()
+        found, start = [], 0
+        for page in FLAGS.finditer(data):
+            was_first, self._is_first = self._is_first, bool(page[1][0] & FIRST_PAGE)
+            if self._is_first and not was_first:
+                found.append(data[start : page.start()])
+                start = page.start()
+        return [*found, data[start:]]
+
+    def end(self) -> bytes:
+        """Nothing follows of this stream -> what was held back."""
+        held, self._held = self._held, b""
+        return held

@@ -26,6 +26,7 @@ RECIPES: dict[str, tuple[Callable[[], bytes], float]] = {
     ),
     "ogg": (partial(by_ffmpeg, "ogg", "libopus", 48000, pipe=True, page_duration="100000"), 0.5),
     "mp4": (partial(by_ffmpeg, "ipod", "aac", 48000, pipe=True, **FRAGMENTS), 0.5),
+    "mp4 at 24 kHz": (partial(by_ffmpeg, "ipod", "aac", 24000, pipe=True, **FRAGMENTS), 0.5),
     "film": (partial(by_ffmpeg, "mp4", "aac", 48000, pipe=True, **FRAGMENTS), 1.5),
     "adts": (partial(by_ffmpeg, "adts", "aac", 48000, pipe=True), 0.5),
     "mp3": (partial(by_ffmpeg, "mp3", "libmp3lame", 44100, pipe=True), 0.5),
@@ -33,6 +34,7 @@ RECIPES: dict[str, tuple[Callable[[], bytes], float]] = {
     "telephone": (partial(by_ffmpeg, "wav", "pcm_s16le", 8000, pipe=True), 0.5),
     "mu-law": (partial(by_ffmpeg, "wav", "pcm_mulaw", 8000, pipe=True), 0.5),
     "flac": (partial(by_ffmpeg, "flac", "flac", 16000, pipe=True), 2.0),
+    "flac in ogg": (partial(by_ffmpeg, "ogg", "flac", 16000, pipe=True, **PAGES), 0.5),
     "mpegts": (partial(by_ffmpeg, "mpegts", "aac", 48000, pipe=True), 0.5),
 }
 
@@ -93,11 +95,35 @@ def whole(name: str) -> np.ndarray:
     return np.concatenate(heard([file(name)]))
 
 
-def test_a_recorder_that_was_started_again_is_heard_on() -> None:
-    data = file("webm")
-    first, second, end = heard([data, data])
-    assert len(first) + len(second) + len(end) == 2 * len(whole("webm"))
-    assert likeness(np.concatenate([second, end])[-len(whole("webm")) :]) > 0.98
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        *((name, name) for name in ("webm", "ogg", "mp4", "wav", "flac")),
+        ("mp4", "mp4 at 24 kHz"),
+        ("wav", "telephone"),
+        ("webm", "ogg"),
+        ("ogg", "flac in ogg"),
+        ("ogg", "mp4"),
+    ],
+)
+def test_a_recorder_that_was_started_again_is_heard_on(before: str, after: str) -> None:
+    samples = np.concatenate(heard([file(before), file(after)]))
+    assert np.array_equal(samples, np.concatenate([whole(before), whole(after)]))
+    assert likeness(samples[len(whole(before)) :]) > 0.98
+
+
+@given(st.lists(st.integers(0, 100_000), max_size=8))
+@settings(max_examples=20, deadline=None)
+def test_an_ogg_file_behind_another_may_be_split_anywhere(cuts: list[int]) -> None:
+    data = file("ogg") + file("flac in ogg")
+    samples = np.concatenate(heard(split(data, *(cut for cut in cuts if cut < len(data)))))
+    assert np.array_equal(samples, np.concatenate([whole("ogg"), whole("flac in ogg")]))
+
+
+def test_a_flac_in_another_container_is_no_recording_of_its_own() -> None:
+    data = file("flac in ogg")
+    cut = data.index(b"fLaC")
+    assert np.array_equal(np.concatenate(heard(split(data, cut))), whole("flac in ogg"))
 
 
 def test_what_was_not_written_is_silence() -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 from functools import cache, partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lookhear.media.audio.decode import decode_audio
-from lookhear.media.audio.ogg import OGG, links, parts
+from lookhear.media.audio.ogg import OGG, Cutter, links, parts
 from lookhear.media.base import MediaError
 from tests.media.audio.recordings import RATE, SECONDS, by_ffmpeg, likeness, voice
 
@@ -92,3 +95,18 @@ def test_a_page_is_found_wherever_the_file_is_read_in_two(start: int) -> None:
     data = page(2) + page(0, start - 54) + page(2) + page(0)
     with io.BytesIO(data) as opened:
         assert links(opened, data)[0] == [0, start] and opened.tell() == 0
+
+
+@given(st.lists(st.integers(0, 300), max_size=20))
+def test_a_stream_is_cut_there_however_it_comes(cuts: list[int]) -> None:
+    first, more = page(2, 5), page(0, 30)
+    whole = [b"OggOggS", 2 * first + 2 * more, first + more + OGG]
+    stream = b"".join(whole)
+    edges = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
+    cutter, files = Cutter(), [b""]
+    for begin, end in pairwise(edges):
+        rest, *others = cutter.feed(stream[begin:end])
+        files[-1] += rest
+        files += others
+    files[-1] += cutter.end()
+    assert files == whole and cutter.end() == b""
