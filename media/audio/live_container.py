@@ -33,6 +33,7 @@ HEAD = 512  # bytes by which it is named to people
 # the megabytes that are looked at on a disk.
 OPENING = {"probesize": "4096", "analyzeduration": "200000"}
 OPENING |= {"formatprobesize": "32768", "format_whitelist": f"{DEMUXERS},mov"}
+EXPECTED = "expected a recording that can be heard as it comes, such as WebM or Ogg"
 READ = 4096  # bytes at once
 MAX_PAUSE = 30.0  # seconds that its times may leave out; a larger leap is a clock that was set
 HELD_SECONDS = 30.0  # of samples that wait to be taken: a few bytes can hold hours of silence
@@ -182,11 +183,11 @@ class LiveContainer:
                 file, options, buffer_bytes=READ, format=plain and plain.format
             )
         except (av.FFmpegError, OSError, ValueError) as error:
-            expected = "a recording that can be heard as it comes, such as WebM or Ogg"
             name, _ = describe(self._head)
-            raise MediaError("not_audio", f"expected {expected}; got {name}") from error
+            raise MediaError("not_audio", f"{EXPECTED}; got {name}") from error
         with container:
-            stream = audio_stream(container, describe(self._head)[0])
+            name, _ = describe(self._head)
+            stream = audio_stream(container, name)
             timeline = Timeline(None, min(MAX_PAUSE, longest_pause(container)))
             resampler: StreamResampler | None = None
             for rate, block in decoded_blocks(container, stream, timeline):
@@ -197,3 +198,5 @@ class LiveContainer:
                 yield resampler.feed(block)
             if resampler is not None:
                 yield resampler.flush()
+            elif stream.frames:  # by an index that came when they were gone
+                raise MediaError("unsupported", f"{EXPECTED}; got {name} with its index at the end")

@@ -195,6 +195,19 @@ def test_what_is_no_recording_is_named_before_it_ends(data: bytes, named: str) -
     stream.end()
 
 
+def test_a_file_whose_index_is_at_its_end_is_refused() -> None:
+    """All of its sound is gone when it is known where it was."""
+    data = by_ffmpeg("ipod", "aac", 48000)
+    with pytest.raises(MediaError, match="got an MP4 file with its index at the end") as raised:
+        heard(split(data, *range(4000, len(data), 4000)))
+    assert raised.value.reason == "unsupported"
+
+
+def test_of_a_recorder_that_wrote_nothing_but_its_head_nothing_is_heard() -> None:
+    head = file("mp4")[: file("mp4").index(b"moof") - 4]
+    assert np.array_equal(np.concatenate(heard([head, file("mp4")])), whole("mp4"))
+
+
 def test_what_was_heard_comes_before_what_is_wrong() -> None:
     stream = LiveContainer()
     stream.feed(file("webm"))
