@@ -6,7 +6,6 @@ FFmpeg. Nothing here holds a whole file's samples, and no error of either librar
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ import soundfile
 from av.stream import Disposition
 from numpy.typing import NDArray
 
+from lookhear.media.audio.declared import missing, wav_seconds
 from lookhear.media.audio.ogg import OGG, links, parts
 from lookhear.media.audio.timeline import MAX_PAUSE, Timeline
 from lookhear.media.base import MediaError
@@ -42,11 +42,6 @@ DECLARING = ("mov", "matroska", "flac")
 # row: there FFmpeg takes leaps of more than 10 s for that.
 TIMING = dict.fromkeys(("mov", "matroska", "ogg", "flv", "asf"), MAX_PAUSE)
 TIMING |= {"mpegts": 10.0, "mpeg": 10.0}
-
-PLAIN = (1, 3, 0xFFFE)  # a WAV's tags for samples as they are
-# Bytes of samples from which on a WAV's size is none: who writes to a pipe cannot know it and
-# leaves 0 or a number near the maximum (GStreamer this one, SoX 0x7FFFF000 in whole frames).
-UNKNOWN_SIZE = 0x7FFF0000
 
 # PyAV takes what lies behind the addresses of more for others, and reads there.
 MOST_PLANES = 7
@@ -75,6 +70,23 @@ def open_audio(file: BinaryIO, channel: int | None = None) -> Iterator[AudioSour
     (MP3, Ogg, a browser's WebM, a WAV written to a pipe) cannot tell an early end from a short
     recording: what is there is decoded. Single damaged packets are skipped, as players do.
     """
+    more = missing(file)
+    with opened(file, channel) as source:
+        yield source if more == 1.0 else replace(source, blocks=cut_blocks(source.blocks, more))
+
+
+def cut_blocks(blocks: Iterator[tuple[int, Samples]], more: float) -> Iterator[tuple[int, Samples]]:
+    """more: times as much is declared."""
+    decoded_s = 0.0
+    for rate, block in blocks:
+        decoded_s += len(block) / rate
+        yield rate, block
+    check_complete(more * decoded_s, decoded_s)
+
+
+@contextmanager
+def opened(file: BinaryIO, channel: int | None) -> Iterator[AudioSource]:
+    """By the library that can."""
     head = file.read(512)
     if not head:
         raise MediaError("empty", "expected an audio file; got 0 bytes")
@@ -314,30 +326,6 @@ def mono(channels: Samples, channel: int | None = None) -> Samples:
     if len(channels) == 2 and np.square(mixed).mean() < CANCELLED * np.square(channels).mean():
         mixed = channels[0]
     return np.ascontiguousarray(mixed, dtype=np.float32)
-
-
-def wav_seconds(file: BinaryIO) -> float | None:
-    """The length that a WAV header declares; None if it declares none or this is no WAV.
-
-    libsndfile cuts the declared size down to what is there without a word. Leaves the file at 0.
-    """
-    seconds: float | None = None
-    bytes_per_second = 0
-    if file.read(4) == b"RIFF" and file.read(8)[4:] == b"WAVE":
-        while len(header := file.read(8)) == 8:
-            size = struct.unpack("<I", header[4:])[0]
-            if header[:4] == b"data":
-                if bytes_per_second and 0 < size < UNKNOWN_SIZE:
-                    seconds = size / bytes_per_second
-                break
-            body = file.read(16) if header[:4] == b"fmt " else b""
-            if len(body) == 16:
-                tag, channels, rate, bytes_per_second, _, bits = struct.unpack("<HHIIHH", body)
-                if tag in PLAIN:  # some writers get the sum wrong, which nobody needs
-                    bytes_per_second = rate * channels * ((bits + 7) // 8)
-            file.seek(size + size % 2 - len(body), 1)
-    file.seek(0)
-    return seconds
 
 
 def checked_rate(rate: int) -> int:

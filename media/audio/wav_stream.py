@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from lookhear.media.audio.containers import MOST_CHANNELS, RATES, UNKNOWN_SIZE
+from lookhear.media.audio.containers import MOST_CHANNELS, RATES
+from lookhear.media.audio.declared import UNKNOWN_SIZE
 from lookhear.media.ffmpeg import Readable
 
 __all__ = ["Limited", "PlainSamples", "Replayed", "wav_head"]
