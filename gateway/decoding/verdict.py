@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,12 @@ from lookhear.gateway.decoding.decoder import Limits
 from lookhear.gateway.decoding.parcel import Header, ParcelError
 from lookhear.gateway.http.errors import ApiError
 from lookhear.media.base import MediaError
+
+log = logging.getLogger(__name__)
+
+
+class DecoderFailed(Exception):
+    """A bug of ours, with its place."""
 
 
 class Verdict:
@@ -32,6 +39,10 @@ class Verdict:
         except DecoderEnded as ended:
             self.outcome = _outcome(ended.status)
             raise self._told(ended.status) from None
+        except DecoderFailed as bug:
+            # Ours, but found by this file: whoever sent it is told, and goes on with others.
+            log.error("a decoder failed", exc_info=bug)
+            raise self._told() from None
         except TimeoutError:
             self.outcome = "time"
             raise self._told() from None
@@ -56,7 +67,7 @@ class Verdict:
                 self.outcome = "memory"
                 raise self._told()
             case {"bug": str(text)}:
-                raise RuntimeError(f"a decoder failed:\n{text}")
+                raise DecoderFailed(text)
             case _:
                 raise ParcelError("expected an answer")
 
@@ -71,6 +82,11 @@ class Verdict:
                 most = f"{limits.seconds:g} s of processor time"
                 message = f"expected a file that can be decoded in {most}; got one that takes more"
                 return MediaError("too_much_time", message)
+            case "failed":
+                message = (
+                    "expected a file that can be decoded; got one over which the decoder failed"
+                )
+                return MediaError("unsupported", message)
             case "crashed":
                 message = "expected a file that can be decoded; got one over which the decoder "
                 return MediaError("unsupported", message + f"ended ({_name(status)})")

@@ -221,12 +221,18 @@ async def test_a_decoder_that_was_killed_is_no_fault_of_the_file() -> None:
         assert await it.process()
 
 
-async def test_our_own_bugs_are_told_with_their_place() -> None:
+async def test_a_bug_of_ours_is_logged_with_its_place_and_refuses_the_file(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It ends a session no more than a decoder that crashes does."""
     async with trial() as it:
-        with pytest.raises(RuntimeError, match=r"(?s)rough_jobs.py.*ZeroDivisionError: ours"):
+        with pytest.raises(MediaError, match="over which the decoder failed") as caught:
             await it.do("bug")
+        assert caught.value.reason == "unsupported"
         assert it.count("bug", "failed") == 1
         assert await it.process()
+    assert "a decoder failed" in caplog.messages
+    assert "rough_jobs.py" in caplog.text and "ZeroDivisionError: ours" in caplog.text
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="who started whom is read there")
