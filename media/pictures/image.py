@@ -120,8 +120,9 @@ class ImageMediaIO(MediaIO[Image]):
         except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
             raise MediaError("too_large", f"{self.expected_size()}; got more: {error}") from error
         except DAMAGE as error:
+            why = f": {error}" if str(error) else ""
             raise MediaError(
-                "truncated", f"expected a complete image; got {name}, truncated or damaged: {error}"
+                "truncated", f"expected a complete image; got {name}, truncated or damaged{why}"
             ) from error
         if orientation in UPRIGHT:
             rgb = rgb.transpose(UPRIGHT[orientation])
