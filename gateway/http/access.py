@@ -76,6 +76,8 @@ class Access:
         self._keys = [key.encode() for key in keys]
         # Without keys nobody must keep a secret out; it still says what its session is.
         self._signers = [signing_key(key) for key in self._keys] or [self._own_signer]
+        # Not their places in the list: those change as keys come and go.
+        self._names = [f"key {self._digest(key, 8)}" for key in self._keys]
 
     def check_place(self, headers: Headers) -> None:
         """The Host header of a keyless local server, and the origin of a web page."""
@@ -145,11 +147,11 @@ class Access:
         return secret, expires_at
 
     def key_name(self, headers: Headers, subprotocols: Sequence[str] = ()) -> str | None:
-        """Who asks, by the key that it has presented: "key 0" for the first of ours. None: there
-        are no keys, or it has none of them."""
+        """Who asks, by the key that it has presented: the same for the same key, whichever keys
+        there are beside it. None: there are no keys, or it has none of them."""
         key = _key(headers, subprotocols)
         known = None if key is None or not self._keys else self._known(key)
-        return None if known is None else f"key {known}"
+        return None if known is None else self._names[known]
 
     def owner(self, headers: Headers) -> str:
         """Whose is what the client leaves here: the same for the same key, whichever keys there are
@@ -157,7 +159,11 @@ class Access:
         key = _key(headers, ())
         if key is None or not self._keys:
             return ""
-        return hashlib.blake2b(key.encode(), key=self._own_signer, digest_size=16).hexdigest()
+        return self._digest(key.encode(), 16)
+
+    def _digest(self, key: bytes, size: int) -> str:
+        """A name of it that says nothing of it; the same in all workers. size: bytes."""
+        return hashlib.blake2b(key, key=self._own_signer, digest_size=size).hexdigest()
 
     def _is_secret(self, key: str) -> bool:
         return has_form(key) and key.encode() not in self._keys

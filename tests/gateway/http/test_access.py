@@ -121,6 +121,18 @@ def test_no_public_server_without_a_key(host: str) -> None:
     GatewayConfig(host=host, allow_unauthenticated=True)
 
 
+def test_a_key_keeps_its_name_while_others_come_and_go() -> None:
+    config, signer = GatewayConfig(api_keys=("gone", KEY, "other")), b"of all workers"
+    rules, sibling = Access(config, signer), Access(config, signer)
+    bearer = Headers({"authorization": f"Bearer {KEY}"})
+    name, client = rules.key_name(bearer), rules.client(bearer, "::1")
+    assert name is not None and KEY not in name
+    assert name != rules.key_name(Headers({"authorization": "Bearer other"}))
+    assert name == sibling.key_name(bearer) != Access(config).key_name(bearer)
+    rules.set_keys([KEY, "new"])
+    assert (rules.key_name(bearer), rules.client(bearer, "::1")) == (name, client)
+
+
 # --- over sockets --------------------------------------------------------------------------------
 
 

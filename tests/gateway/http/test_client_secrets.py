@@ -88,7 +88,7 @@ def test_it_opens_until_it_expires_in_every_process_that_has_its_key() -> None:
     for keys in (KEYS, ("sk-two",)):
         other = access(*keys)
         assert other.secret_session(bearer(secret), (), 1059.9) == FIXED
-        assert other.key_name(bearer(secret)) == f"key {keys.index('sk-two')}"
+        assert other.key_name(bearer(secret)) == other.key_name(bearer("sk-two")) is not None
         assert denied(other, secret, 1060.0) == "client_secret_expired"
 
 
