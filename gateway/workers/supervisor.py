@@ -129,7 +129,16 @@ class Supervisor:
         clock, deaths = asyncio.get_running_loop().time, Deaths()
         while not self._closing.is_set():
             began = clock()
-            status = await self._live(member, setup)
+            try:
+                process, ours = await self._start()
+            except OSError as error:  # the machine is out of something: no fault of the worker's
+                log.error("worker %d cannot be started: %s", member.number, error)
+                if member.was_ready:
+                    await self._wait(PAUSE)
+                    continue
+                status = FAILED
+            else:
+                status = await self._live(member, setup, process, ours)
             if self._closing.is_set():
                 self._status = self._status or max(0, status)  # below 0: ended by a signal
                 return
@@ -145,15 +154,19 @@ class Supervisor:
                 return
             number = member.number
             log.error("worker %d ended with status %d; starting it again", number, status)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._closing.wait()
+            await self._wait(pause)
 
-    async def _live(self, member: Member, setup: Setup) -> int:
-        """One process of that number, from its start to its exit status."""
-        number = member.number
+    async def _wait(self, seconds: float) -> None:
+        """No longer than until all are to end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+
+    async def _start(self) -> tuple[asyncio.subprocess.Process, socket.socket]:
+        """A process, and the socket to it, which is the caller's to close. Raises OSError."""
         ours, theirs = pair()
-        with theirs:
+        with contextlib.ExitStack() as unused, theirs:
+            unused.enter_context(ours)
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", self._module, "--fd", str(theirs.fileno()),
                 stdin=asyncio.subprocess.PIPE,
@@ -161,6 +174,14 @@ class Supervisor:
                 env=self._environment(),
                 start_new_session=True,  # signals of a terminal are ours to hand on
             )  # fmt: skip
+            unused.pop_all()
+        return process, ours
+
+    async def _live(
+        self, member: Member, setup: Setup, process: asyncio.subprocess.Process, ours: socket.socket
+    ) -> int:
+        """One process of that number, to its exit status."""
+        number = member.number
         self._processes[number] = process
         control = Control(ours, lambda told, _: self._heard(member, told), lambda: None)
         self._controls[number] = control

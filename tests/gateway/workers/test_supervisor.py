@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import signal
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -17,10 +19,11 @@ import pytest
 from lookhear.gateway.app.server import bind
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.services.siblings import Siblings
-from lookhear.gateway.workers import members
+from lookhear.gateway.workers import control, members, supervisor
 from lookhear.gateway.workers.supervisor import FAILED, Setup, Supervisor
 
 PATIENCE = 60.0
+SUPERVISOR = "lookhear.gateway.workers.supervisor"
 WORKER = "tests.gateway.workers.scripted_worker"
 
 
@@ -113,6 +116,46 @@ async def test_one_that_is_killed_is_started_again_and_the_other_serves(lead: Le
             assert said["pid"] == by_number[2]
         assert said["pid"] != by_number[1]
         assert led.heard == ["ready"]
+
+
+@pytest.mark.parametrize("scarce", ["pair", "asyncio.create_subprocess_exec"])
+async def test_one_that_cannot_be_started_again_at_once_is_later(
+    scarce: str, lead: Lead, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often that takes; the other serves meanwhile."""
+    monkeypatch.setattr(supervisor, "PAUSE", 0.0)
+    monkeypatch.setattr(members, "RESTART_PAUSES", (0.0,))
+    made: list[socket.socket] = []
+
+    def pair() -> tuple[socket.socket, socket.socket]:
+        ends = control.pair()
+        made.append(ends[0])
+        return ends
+
+    def refuse(*_: object, **__: object) -> None:
+        refusals.append(None)
+        if len(refusals) == 3:
+            monkeypatch.setattr(f"{SUPERVISOR}.{scarce}", before)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    refusals: list[None] = []
+    monkeypatch.setattr(supervisor, "pair", pair)
+    before = {"pair": pair, "asyncio.create_subprocess_exec": asyncio.create_subprocess_exec}[
+        scarce
+    ]
+    async with lead(["serve"] * 2) as led:
+        await led.is_ready.wait()
+        while (first := await led.connect())["number"] != 1:
+            pass
+        monkeypatch.setattr(f"{SUPERVISOR}.{scarce}", refuse)
+        os.kill(first["pid"], signal.SIGKILL)
+        while (said := await led.connect())["number"] != 1 or said["pid"] == first["pid"]:
+            pass
+        assert sum(sock.fileno() >= 0 for sock in made) == 2, "none is left of the tries"
+        assert led.heard == ["ready"]
+    told = [record.getMessage() for record in caplog.records if "worker 1" in record.message]
+    failed = "worker 1 cannot be started: [Errno 24] Too many open files"
+    assert told == ["worker 1 ended with status -9; starting it again", *[failed] * 3]
 
 
 async def test_all_hear_that_files_are_to_be_read_again(lead: Lead) -> None:
