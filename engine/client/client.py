@@ -110,6 +110,7 @@ class EngineClient:
         self._files = Files()
         self._pooling = PoolingRequests()
         self._adapters = AdapterRequests()
+        self._requests = (self._files, self._pooling, self._adapters)
         self._waiting: dict[Seat, None] = {}  # for an engine, whoever waits longest first
         self._moving: dict[Pool, asyncio.Task[None]] = {}
         self._held = Held()
@@ -319,9 +320,8 @@ class EngineClient:
     # --- deaths ----------------------------------------------------------------------------------
 
     def _on_death(self, pool: Pool, replica: Replica, failure: EngineFailed) -> None:
-        self._files.lose(replica, failure.message)
-        self._pooling.lose(replica, failure.message)
-        self._adapters.lose(replica, failure.message)
+        for requests in self._requests:
+            requests.lose(replica, failure.message)
         is_told = not pool.recover_seconds and not pool.is_up
         for session, listener in list(self._listeners.items()):
             seat = listener.seats.get(pool)
@@ -354,7 +354,7 @@ class EngineClient:
                 self._wait(seat)
         self._move(pool)
         is_used = any(seat.replica is replica for seat in left)
-        return not (is_used or self._files.has(replica) or self._pooling.has(replica))
+        return not (is_used or any(requests.has(replica) for requests in self._requests))
 
     def _wait(self, seat: Seat) -> None:
         """For an engine, so long and no longer."""

@@ -87,6 +87,10 @@ class AdapterRequests:
         else:
             future.set_exception(EngineRequestError(event.code, event.message))
 
+    def has(self, replica: Replica) -> bool:
+        """Whether it is asked for any."""
+        return any(whose is replica for whose, _ in self._waiting)
+
     def lose(self, replica: Replica, message: str) -> None:
         """It died, and comes back with those that the model has. message: why."""
         for (whose, _), future in self._waiting.items():

@@ -1,0 +1,45 @@
+"""Adapters while engines come and go: each engine of a model has them, or none has."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lookhear.engine.client import client as client_module
+from lookhear.engine.client import scaling, supervisor
+from lookhear.engine.messages import AdapterLoaded, LoadAdapter, UnloadAdapter
+from tests.engine.client.listening import Listening, until
+from tests.engine.client.test_scaling import Growing
+
+SHOP = LoadAdapter("r", "m", "shop", "/shop")
+LOADED = AdapterLoaded("r", "shop", 4, "v")
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "Replica", Listening)
+    monkeypatch.setattr(supervisor, "RESTART_PAUSES", (0.0,))
+    monkeypatch.setattr(scaling, "FEW_SECONDS", 0.0)
+    monkeypatch.setattr(scaling, "SPARE_SECONDS", 0.0)
+
+
+async def test_one_that_is_to_end_ends_behind_the_load_that_it_was_asked_for() -> None:
+    fleet = Growing()
+    first = await fleet.load()
+    second = await fleet.grow()
+    loading = asyncio.create_task(fleet.client.load_adapter(SHOP, replaces=False))
+    await until(lambda: second.got == [SHOP])
+    first.tell(LOADED)
+    await fleet.beat(0, 9)
+    await fleet.beat(0, 9)
+    assert fleet.engines == [first, second] and second in fleet.pool.retiring
+    second.tell(LOADED)
+    assert await loading == LOADED
+    await fleet.beat(0, 9)
+    assert fleet.engines == [first]
+    leaving = asyncio.create_task(fleet.client.unload_adapter(UnloadAdapter("s", "m", "shop")))
+    await until(lambda: first.got[-1] == UnloadAdapter("s", "m", "shop"))
+    first.tell(AdapterLoaded("s", "shop"))
+    await leaving
+    await fleet.client.close()
