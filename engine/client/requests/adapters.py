@@ -29,10 +29,14 @@ class AdapterRequests:
             if before is not None and not replaces:  # asked here, where nobody loads it meanwhile
                 text = f"expected another name, or load_inplace true, got {message.name!r}"
                 raise EngineRequestError("duplicate_adapter", text)
-            asked = [replica for replica in pool.replicas if replica.is_running]
+            asked: list[Replica] = []
+            answers: list[AdapterLoaded | BaseException] = []
+            # Those, too, that come up meanwhile: they are given what the model had before.
+            while others := [r for r in pool.replicas if r.is_running and r not in asked]:
+                asked += others
+                answers += await self._all(others, message)
             if not asked:
                 raise EngineUnavailable(f"the engine of {pool.name} is not running")
-            answers = await self._all(asked, message)
             failures = [answer for answer in answers if isinstance(answer, Exception)]
             if failures:
                 await self._undo(asked, message, before)

@@ -8,8 +8,10 @@ import pytest
 
 from lookhear.engine.client import client as client_module
 from lookhear.engine.client import scaling, supervisor
-from lookhear.engine.messages import AdapterLoaded, LoadAdapter, UnloadAdapter
+from lookhear.engine.client.client import EngineRequestError
+from lookhear.engine.messages import AdapterFailed, AdapterLoaded, LoadAdapter, UnloadAdapter
 from tests.engine.client.listening import Listening, until
+from tests.engine.client.test_pool import Fleet
 from tests.engine.client.test_scaling import Growing
 
 SHOP = LoadAdapter("r", "m", "shop", "/shop")
@@ -22,6 +24,34 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "RESTART_PAUSES", (0.0,))
     monkeypatch.setattr(scaling, "FEW_SECONDS", 0.0)
     monkeypatch.setattr(scaling, "SPARE_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("can", [True, False])
+async def test_one_that_comes_up_during_a_load_is_asked_too(can: bool) -> None:
+    fleet = Fleet(60.0)
+    await fleet.load()
+    one, other = fleet.engines
+    await fleet.kill(other)
+    loading = asyncio.create_task(fleet.client.load_adapter(SHOP, replaces=False))
+    await until(lambda: one.got == [SHOP])
+    other.come_up()
+    await until(lambda: other.is_running)
+    one.tell(LOADED)
+    await until(lambda: other.got == [SHOP])
+    if can:
+        other.tell(LOADED)
+        assert await loading == LOADED
+        assert [card.id for card in fleet.client.models] == ["m", "m:shop"]
+    else:
+        other.tell(AdapterFailed("r", "invalid_adapter", "no"))
+        back = UnloadAdapter("r/back", "m", "shop")
+        await until(lambda: one.got[-1] == back and other.got[-1] == back)
+        for engine in fleet.engines:
+            engine.tell(AdapterLoaded("r/back", "shop"))
+        with pytest.raises(EngineRequestError, match="no"):
+            await loading
+        assert [card.id for card in fleet.client.models] == ["m"]
+    await fleet.client.close()
 
 
 async def test_one_that_is_to_end_ends_behind_the_load_that_it_was_asked_for() -> None:
