@@ -129,6 +129,7 @@ class EngineClient:
             for seat in listener.seats.values():
                 self._close_seat(seat)
             listener.seats.clear()
+        self._adapters.close()
         await self._fleet.close()
         await asyncio.gather(*self._moving.values(), return_exceptions=True)
 
@@ -293,7 +294,7 @@ class EngineClient:
             self._pooling.take(event)
             return
         if isinstance(event, AdapterEvent):
-            self._adapters.take(replica, event)
+            self._adapters.take(pool, replica, event)
             return
         session = getattr(event, "session", "")
         listener = self._listeners.get(session)

@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 # A newcomer waits no longer for what an engine says of who has gone: it may be in a long step.
 COUNT_SECONDS = 2.0
+AGAIN = "again/"  # begins the request, ended by its name, of an adapter that the model has already
 
 
 class Pool:
@@ -236,7 +237,7 @@ class Pool:
         if self._own is None or replica is self.replicas[0]:
             self._own = card
         for name, folder in self.adapters.items():
-            replica.send(LoadAdapter("again", self.name, name, folder))
+            replica.send(LoadAdapter(f"{AGAIN}{name}", self.name, name, folder))
         self._changed.set()
 
     def said(self, replica: Replica, pong: Pong) -> None:

@@ -4,12 +4,16 @@ later, or again, are given them before anybody else's work."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from collections.abc import Sequence
 
 from lookhear.engine.client.errors import EngineRequestError, EngineUnavailable
-from lookhear.engine.client.pool import Pool
+from lookhear.engine.client.pool import AGAIN, Pool
 from lookhear.engine.client.replica import Replica
 from lookhear.engine.messages import AdapterFailed, AdapterLoaded, LoadAdapter, UnloadAdapter
+
+log = logging.getLogger(__name__)
 
 AdapterEvent = AdapterLoaded | AdapterFailed
 
@@ -20,6 +24,7 @@ class AdapterRequests:
     def __init__(self) -> None:
         self._waiting: dict[tuple[Replica, str], asyncio.Future[AdapterLoaded]] = {}
         self._lock = asyncio.Lock()  # one after another: all engines end up with the same ones
+        self._repairs: set[asyncio.Task[None]] = set()
 
     async def load(self, pool: Pool, message: LoadAdapter, *, replaces: bool) -> AdapterLoaded:
         """By all engines of the model, or by none. replaces: also one of that name. Raises
@@ -81,15 +86,42 @@ class AdapterRequests:
         finally:
             del self._waiting[replica, message.request]
 
-    def take(self, replica: Replica, event: AdapterEvent) -> None:
-        """One that nobody waits for: ignored."""
+    def take(self, pool: Pool, replica: Replica, event: AdapterEvent) -> None:
+        """One that nobody waits for: ignored, but for what an engine that came up cannot load."""
         future = self._waiting.get((replica, event.request))
-        if future is None or future.done():
+        if future is None:
+            if isinstance(event, AdapterFailed) and event.request.startswith(AGAIN):
+                name = event.request.removeprefix(AGAIN)
+                task = asyncio.create_task(self._repair(pool, replica, name))
+                self._repairs.add(task)
+                task.add_done_callback(self._repairs.discard)
+        elif future.done():
             return
-        if isinstance(event, AdapterLoaded):
+        elif isinstance(event, AdapterLoaded):
             future.set_result(event)
         else:
             future.set_exception(EngineRequestError(event.code, event.message))
+
+    async def _repair(self, pool: Pool, replica: Replica, name: str) -> None:
+        """By all engines or by none: it is asked once more, for it may have been replaced or mended
+        since, and if it cannot either, the model has no such adapter any more."""
+        async with self._lock:
+            if (folder := pool.adapters.get(name)) is None:
+                return
+            with contextlib.suppress(EngineUnavailable):  # it is given all when it is back
+                try:
+                    await self._ask(replica, LoadAdapter(f"{AGAIN}{name}", pool.name, name, folder))
+                except EngineRequestError as error:
+                    which = f"adapter {name} of {pool.name}"
+                    log.error("%s is unloaded, %s cannot load it: %s", which, replica.label, error)
+                    del pool.adapters[name]
+                    gone = UnloadAdapter(f"{AGAIN}{name}", pool.name, name)
+                    await self._all([r for r in pool.replicas if r.is_running], gone)
+
+    def close(self) -> None:
+        """The engines end."""
+        for task in self._repairs:
+            task.cancel()
 
     def has(self, replica: Replica) -> bool:
         """Whether it is asked for any."""

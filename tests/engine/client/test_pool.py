@@ -552,7 +552,7 @@ async def test_adapters_are_with_all_engines_or_with_none() -> None:
     owner.got.clear()
     owner.come_up()
     await until(lambda: bool(owner.got))
-    assert owner.got[0] == LoadAdapter("again", "m", "a", "/a")
+    assert owner.got[0] == LoadAdapter("again/a", "m", "a", "/a")
     # One that cannot load another one: nobody has it, and all have what they had.
     for engine in fleet.engines:
         engine.got.clear()
