@@ -123,13 +123,13 @@ def create_app(
 
 
 def _services(config: GatewayConfig, engine: Engine, siblings: Siblings) -> Services:
-    metrics = Metrics(siblings.metrics)
+    metrics, begun = Metrics(siblings.metrics), siblings.credentials
     limits = Limits(config.media_memory_bytes, config.media_seconds)
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="gateway")
     return Services(
         config=config,
         engine=engine,
-        access=Access(config, siblings.signer),
+        access=Access(config, siblings.signer, None if begun is None else begun.keys),
         metrics=metrics,
         silero=SileroModel(),
         decoders=Decoders(config.media_workers, limits, metrics, threads),

@@ -7,6 +7,7 @@ import ssl
 
 from lookhear.engine.config import ConfigError
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.credentials import check_certificate
 from lookhear.gateway.http.access import Access
 from lookhear.gateway.telemetry.log import log_event
 
@@ -42,23 +43,3 @@ def reload(config: GatewayConfig, access: Access, context: ssl.SSLContext | None
 
 def _kept(what: str, error: Exception) -> None:
     log_event("not reloaded", level=logging.ERROR, what=what, reason=f"{error}; the old stay")
-
-
-def check_certificate(config: GatewayConfig) -> None:
-    """Raises ConfigError if the certificate and its key cannot be used together."""
-    certified(config)
-
-
-def certified(config: GatewayConfig) -> ssl.SSLContext | None:
-    """How connections are encrypted; None: they are not. Raises ConfigError."""
-    if config.ssl_certfile is None:
-        return None
-    try:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(config.ssl_certfile, config.ssl_keyfile, password="")
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise ConfigError(
-            f"ssl-certfile: expected a PEM certificate and its unencrypted key, got "
-            f"{config.ssl_certfile} and {config.ssl_keyfile} ({error})"
-        ) from None
-    return context

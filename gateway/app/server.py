@@ -26,9 +26,10 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from lookhear.gateway.app.garbage import tended
 from lookhear.gateway.app.notify import STOPPING, notify
-from lookhear.gateway.app.reload import certified, has_files, reload
+from lookhear.gateway.app.reload import has_files, reload
 from lookhear.gateway.app.spare import SpareApp
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.credentials import certified
 from lookhear.gateway.services.services import Services
 from lookhear.gateway.sockets.frames import PacedProtocol
 from lookhear.gateway.sockets.handshakes import Accept, Listener, accepting
@@ -200,7 +201,9 @@ def make_server(app: Starlette, accept: Accept | None = None) -> GatewayServer:
         keepers,
     )
     own = uvicorn_config(app, config, doors)
-    return GatewayServer(own, services, doors, certified(config), accept)
+    began_with = siblings.credentials
+    context = certified(config) if began_with is None else began_with.context()
+    return GatewayServer(own, services, doors, context, accept)
 
 
 def uvicorn_config(app: ASGIApp, config: GatewayConfig, doors: Doors) -> uvicorn.Config:

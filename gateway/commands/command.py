@@ -14,7 +14,6 @@ from lookhear.engine.config.log import logging_to_stderr
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway import catalogue
 from lookhear.gateway.app.notify import READY, notify
-from lookhear.gateway.app.reload import check_certificate
 from lookhear.gateway.app.server import bind, compute_alone, run
 from lookhear.gateway.commands.arguments import check_aliases, engine_configs, gateway_config
 from lookhear.gateway.commands.parent import lead
@@ -22,6 +21,7 @@ from lookhear.gateway.commands.serving import Gateway, refuse
 from lookhear.gateway.commands.settings import read_settings
 from lookhear.gateway.commands.startup import greet, server_console, tell_served
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.credentials import check_certificate
 from lookhear.gateway.sockets.files import allow_more_files
 from lookhear.gateway.tracing.otlp import check_tracing
 from lookhear.gateway.workers.portions import check_portions

@@ -60,12 +60,17 @@ def leaving() -> Denied:
 
 class Access:
     """The rules of one gateway. Each check raises Denied. signer: signs client secrets where there
-    are no keys; None: nobody else takes them."""
+    are no keys; None: nobody else takes them. keys: to begin with; None: those of config."""
 
-    def __init__(self, config: GatewayConfig, signer: bytes | None = None) -> None:
+    def __init__(
+        self,
+        config: GatewayConfig,
+        signer: bytes | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> None:
         self._own_signer = signer or secrets.token_bytes(32)
         self._secrets: deque[float] = deque()  # when the newest ones expire
-        self.set_keys(config.read_keys())
+        self.set_keys(config.read_keys() if keys is None else keys)
         self._origins = {origin.lower() for origin in config.allow_origins}
         self._checks_host = config.checks_host
         named = [urlsplit(o).hostname or "" for o in config.allow_origins]

@@ -6,17 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lookhear.gateway.credentials import Credentials
+
 
 @dataclass(slots=True)
 class Siblings:
     """number: of this worker, from 1; 0: there are no others. folder: where all of them keep their
     numbers and listen for each other. signer: what client secrets are signed with where there are
-    no API keys, alike in all of them. states: what each says under `/ready`, `down` if it is not
+    no API keys, alike in all of them. credentials: that it begins with; None: those that the files
+    have. states: what each says under `/ready`, `down` if it is not
     there."""
 
     number: int = 0
     folder: Path | None = None
     signer: bytes | None = None
+    credentials: Credentials | None = None
     states: Mapping[int, str] = field(default_factory=dict)
 
     @property

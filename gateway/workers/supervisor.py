@@ -22,6 +22,7 @@ from pathlib import Path
 
 from lookhear.engine.config import EngineConfig
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.credentials import Credentials, read_again, read_credentials
 from lookhear.gateway.services.siblings import Siblings
 from lookhear.gateway.sockets.handshakes import BACKLOG, PAUSE
 from lookhear.gateway.telemetry.log import log_event
@@ -60,7 +61,9 @@ class Setup:
 
 class Supervisor:
     """setups: of the workers, in their order. module: what their processes run. on_ready: called
-    once, when all are ready for the first time; on_end: when they are to end."""
+    once, when all are ready for the first time; on_end: when they are to end.
+
+    Raises ConfigError: keys or certificate cannot be used."""
 
     def __init__(
         self,
@@ -83,6 +86,8 @@ class Supervisor:
         self._members = [Member(setup.siblings.number) for setup in setups]
         self._controls: dict[int, Control] = {}
         self._processes: dict[int, asyncio.subprocess.Process] = {}
+        self._credentials = read_credentials(setups[0].config)
+        self._begun_with: dict[int, Credentials] = {}  # by each process
         self._connections = 0  # given to anybody
         self._is_accepting = False
         self._were_ready = False
@@ -96,7 +101,7 @@ class Supervisor:
         for sig in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(sig, self._end, sig)
         if self._is_reloadable:
-            loop.add_signal_handler(signal.SIGHUP, self._signal_all, signal.SIGHUP)
+            loop.add_signal_handler(signal.SIGHUP, self._reload)
         self._listening.setblocking(False)
         self._listening.listen(BACKLOG)
         watching = loop.create_task(self._watch())
@@ -185,7 +190,10 @@ class Supervisor:
         self._processes[number] = process
         control = Control(ours, lambda told, _: self._heard(member, told), lambda: None)
         self._controls[number] = control
-        told = replace(setup, greets=setup.greets and not self._were_ready)
+        self._begun_with[number] = self._credentials
+        siblings = replace(setup.siblings, credentials=self._credentials)
+        greets = setup.greets and not self._were_ready
+        told = replace(setup, siblings=siblings, greets=greets)
         assert process.stdin is not None
         with contextlib.suppress(ConnectionError):
             process.stdin.write(pickle.dumps(told))
@@ -209,6 +217,8 @@ class Supervisor:
     def _heard(self, member: Member, told: Message) -> None:
         """A worker's report."""
         before = member.status
+        if before == DOWN and self._begun_with[member.number] != self._credentials:
+            self._signal(member.number, signal.SIGHUP)  # which it would not have heard before
         member.said(told["status"], told["working"], told["received"], told["is_full"])
         if member.status != before:
             self._tell_states()
@@ -239,6 +249,11 @@ class Supervisor:
                     log.error("worker %d does not answer; killing it", member.number)
                     self._processes[member.number].kill()
 
+    def _reload(self) -> None:
+        """Each worker reads the files again, and whoever comes later begins with what is usable."""
+        self._credentials = read_again(self._credentials, self._setups[0].config)
+        self._signal_all(signal.SIGHUP)
+
     # --- the end ---------------------------------------------------------------------------------
 
     def _end(self, sig: int) -> None:
@@ -250,12 +265,15 @@ class Supervisor:
 
     def _signal_all(self, sig: int) -> None:
         states = {member.number: member.status for member in self._members}
-        for number, process in self._processes.items():
-            with contextlib.suppress(ProcessLookupError):
-                if states[number] != DOWN:
-                    process.send_signal(sig)
-                elif self._closing.is_set():  # it does not listen yet, and has nothing
-                    process.kill()
+        for number in self._processes:
+            if states[number] != DOWN:
+                self._signal(number, sig)
+            elif self._closing.is_set():  # it does not listen yet, and has nothing
+                self._signal(number, signal.SIGKILL)
+
+    def _signal(self, number: int, sig: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._processes[number].send_signal(sig)
 
     # --- connections -----------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ def main() -> int:
     control = socket.socket(fileno=int(sys.argv[2]))
     setup: Setup = pickle.load(sys.stdin.buffer)
     siblings = setup.siblings
-    assert siblings.folder is not None
+    began_with = siblings.credentials
+    assert siblings.folder is not None and began_with is not None
     script = (siblings.folder / f"script-{siblings.number}").read_text()
     if script.startswith("fail"):
         return int(script.removeprefix("fail"))
@@ -28,6 +29,10 @@ def main() -> int:
         control.send(json.dumps({**told, "is_full": False}).encode())
 
     hang_ups: list[int] = []
+    if script == "wait":
+        (siblings.folder / "begun").touch()
+        while not (siblings.folder / "go-on").exists():
+            os.sched_yield()
     signal.signal(signal.SIGHUP, lambda number, _: hang_ups.append(number))
     report()
     if script == "die":
@@ -45,6 +50,7 @@ def main() -> int:
             connection, received = socket.socket(fileno=descriptors[0]), received + 1
             says = {"number": siblings.number, "pid": os.getpid(), "states": states}
             says["hang_ups"] = len(hang_ups)
+            says["keys"] = began_with.keys
             connection.sendall(json.dumps(says).encode() + b"\n")
             if script == "hold":
                 held.append(connection)

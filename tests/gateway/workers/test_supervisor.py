@@ -54,7 +54,9 @@ def lead(tmp_path: Path) -> Lead:
     (tmp_path / "metrics").mkdir()
 
     @contextlib.asynccontextmanager
-    async def leading(scripts: Sequence[str]) -> AsyncIterator[Led]:
+    async def leading(
+        scripts: Sequence[str], config: GatewayConfig | None = None
+    ) -> AsyncIterator[Led]:
         heard: list[str] = []
         setups = []
 
@@ -65,7 +67,7 @@ def lead(tmp_path: Path) -> Lead:
         for number, script in enumerate(scripts, 1):
             (tmp_path / f"script-{number}").write_text(script)
             own = Siblings(number, tmp_path)
-            setups.append(Setup(GatewayConfig(), [], own, 0, "info", "text"))
+            setups.append(Setup(config or GatewayConfig(), [], own, 0, "info", "text"))
         with bind("127.0.0.1", 0) as listening:
             supervisor = Supervisor(
                 setups,
@@ -167,6 +169,51 @@ async def test_all_hear_that_files_are_to_be_read_again(lead: Lead) -> None:
             said = await led.connect()
             assert said["hang_ups"] <= 1
             told |= {said["number"]} if said["hang_ups"] else set()
+
+
+async def test_who_is_started_again_begins_with_the_last_keys_that_could_be_used(
+    lead: Lead, tmp_path: Path
+) -> None:
+    file = tmp_path / "keys"
+    file.write_text("first")
+    config = GatewayConfig(api_keys=("given",), api_key_file=file)
+    async with lead(["serve"] * 2, config) as led:
+        await led.is_ready.wait()
+
+        async def reloaded(keys: str, times: int) -> dict[str, Any]:
+            """What worker 1 says once it was told of it."""
+            file.write_text(keys)
+            os.kill(os.getpid(), signal.SIGHUP)
+            while (said := await led.connect())["number"] != 1 or said["hang_ups"] < times:
+                pass
+            return said
+
+        assert (await reloaded("second", 1))["keys"] == ["given", "first"]
+        said = await reloaded("", 2)
+        file.write_text("nobody has asked for it")
+        os.kill(said["pid"], signal.SIGKILL)
+        while (again := await led.connect())["number"] != 1 or again["pid"] == said["pid"]:
+            pass
+        assert again["keys"] == ["given", "second"]
+        assert led.heard == ["ready"]
+
+
+async def test_who_is_started_while_keys_change_hears_of_it(lead: Lead, tmp_path: Path) -> None:
+    """It was given those from before, and does not listen to signals before it reports."""
+    file = tmp_path / "keys"
+    file.write_text("first")
+    config = GatewayConfig(api_key_file=file)
+    async with lead(["serve", "wait"], config) as led:
+        while not (tmp_path / "begun").exists():  # the second one is there, and has its keys
+            await led.connect()
+        file.write_text("second")
+        os.kill(os.getpid(), signal.SIGHUP)
+        while not (await led.connect())["hang_ups"]:
+            pass
+        (tmp_path / "go-on").touch()
+        while (said := await led.connect())["number"] != 2 or not said["hang_ups"]:
+            pass
+        assert said["keys"] == ["first"]
 
 
 @pytest.mark.parametrize("scripts", [["fail3", "serve"], ["serve", "fail3"]])
