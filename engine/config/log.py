@@ -26,7 +26,14 @@ HIDDEN = "***"
 _ids: ContextVar[Mapping[str, str]] = ContextVar("ids", default={})  # noqa: B039 (never changed)
 # Wherever a key may stand in what others log: a header, the subprotocol of browsers, a URL.
 _KEY = re.compile(
-    r"(?i)(\bbearer\s+|openai-insecure-api-key\.|\b(?:api[-_]?key|token)=)[^\s\"'\\,;&)\]}]+"
+    r"""(?ix)(
+      \bbearer\s+
+    | \bx-api-key(?: :\s* | \W{1,6}b?["'] )  # of a head as it is, of a mapping or pairs of bytes
+    | \bauthorization(?: :\s* | \W{1,6}b?["'] )token\s+
+    | \bsec-websocket-protocol\W[^"'\n]*?\b(?:bearer|token),\s*  # whose next one is the key
+    | openai-insecure-api-key\.
+    | \b(?:api[-_]?key|token)=
+    )[^\s"'\\,;&)\]}]+"""
 )
 # uvicorn has a line for each handshake that we refuse, and for each request that is none.
 _OLD_NEWS = (
@@ -56,6 +63,13 @@ def log_event(
 def is_json(format: str, stream: TextIO) -> bool:
     """auto: text for a person at a terminal, JSON for what collects logs."""
     return format == "json" or (format == "auto" and not stream.isatty())
+
+
+def hide(secrets: Collection[str]) -> None:
+    """Keys that are shown nowhere from now on, beside those known before."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, _Lines):
+            handler.formatter.hide(secrets)
 
 
 @contextlib.contextmanager
@@ -114,7 +128,14 @@ class _Lines(logging.Formatter):
     def __init__(self, secrets: Collection[str], facts: Mapping[str, str]) -> None:
         super().__init__()
         self._facts = facts
-        known = sorted((s for s in secrets if len(s) >= _LONG_ENOUGH), key=len, reverse=True)
+        self._known: frozenset[str] = frozenset()
+        self._secrets: re.Pattern[str] | None = None
+        self.hide(secrets)
+
+    def hide(self, secrets: Collection[str]) -> None:
+        """These too. Whatever is too short could be a word."""
+        self._known |= {secret for secret in secrets if len(secret) >= _LONG_ENOUGH}
+        known = sorted(self._known, key=len, reverse=True)
         self._secrets = re.compile("|".join(map(re.escape, known))) if known else None
 
     def format(self, record: logging.LogRecord) -> str:

@@ -6,6 +6,7 @@ import logging
 import ssl
 
 from lookhear.engine.config import ConfigError
+from lookhear.engine.config.log import hide
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.credentials import check_certificate
 from lookhear.gateway.http.access import Access
@@ -37,6 +38,7 @@ def reload(config: GatewayConfig, access: Access, context: ssl.SSLContext | None
     except ConfigError as error:
         _kept("keys", error)
     else:
+        hide(keys)
         access.set_keys(keys)
         log_event("reloaded", what="keys", keys=len(keys))
 

@@ -43,6 +43,7 @@ def serve(argv: list[str]) -> int:
         check_certificate(config)
         check_portions(config)
         check_tracing(config.otlp_endpoint)
+        keys = config.read_keys()
     except ConfigError as error:
         return refuse(settings.located(str(error)))
     if options.print_config:
@@ -57,7 +58,7 @@ def serve(argv: list[str]) -> int:
         return refuse(f"cannot listen on {config.host} port {config.port}: {reason}")
     compute_alone()
     allow_more_files()
-    logs = logging_to_stderr(options.log_level, options.log_format, secrets=config.api_keys)
+    logs = logging_to_stderr(options.log_level, options.log_format, secrets=keys)
     with listening, logs:
         try:
             if config.workers > 1:

@@ -112,10 +112,12 @@ def main(argv: list[str]) -> int:
     setup: Setup = pickle.load(sys.stdin.buffer)
     compute_alone()
     allow_more_files()
+    began_with = setup.siblings.credentials
+    assert began_with is not None
     logs = logging_to_stderr(
         setup.log_level,
         setup.log_format,
-        secrets=setup.config.api_keys,
+        secrets=began_with.keys,
         worker=str(setup.siblings.number),
     )
     with logs:

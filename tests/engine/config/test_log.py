@@ -20,6 +20,7 @@ from lookhear.engine.config.log import (
     JsonLines,
     TextLines,
     bind,
+    hide,
     is_json,
     log_event,
     logging_to_stderr,
@@ -67,6 +68,12 @@ def test_text_is_a_line_that_moves_no_cursor(message: str, value: str) -> None:
         f"a header: Authorization: Bearer {KEY}",
         f"< sec-websocket-protocol: realtime, openai-insecure-api-key.{KEY}, other",
         f"GET /v1/realtime?api_key={KEY}&model=a",
+        f"Authorization: Token {KEY}",
+        f"X-Api-Key:{KEY}",
+        f"{{'x-api-key': '{KEY}'}}",
+        f"(b'x-api-key', b'{KEY}')",
+        f"< Sec-WebSocket-Protocol: token, {KEY}",
+        f"sec-websocket-protocol: realtime, bearer,{KEY}",
         f"the key {KEY}, bare",
         json.dumps({"authorization": f"Bearer {KEY}"}),
     ],
@@ -77,6 +84,32 @@ def test_keys_are_hidden(kind: type[JsonLines] | type[TextLines], text: str) -> 
             continue  # a key that nobody knows for one
         line = kind(secrets, {}).format(record(text, told=text))
         assert "a-key-of" not in line and line.count("***") == 2
+
+
+@pytest.mark.parametrize("kind", [JsonLines, TextLines])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a token, which is a word of the model, and tokens, too",
+        "the token limit; token limits; 12 tokens left",
+        "expected a token: got none",
+        "expected Authorization, X-Api-Key or a subprotocol",
+        "authorization: none",
+    ],
+)
+def test_ordinary_words_are_shown(kind: type[JsonLines] | type[TextLines], text: str) -> None:
+    assert "***" not in kind((KEY,), {}).format(record(text, told=text))
+
+
+@pytest.mark.parametrize("kind", ["json", "text"])
+def test_keys_that_come_later_are_hidden_beside_the_others(
+    kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = logging.getLogger("lookhear.a")
+    with logging_to_stderr("info", kind, secrets=("the-first-key",)):
+        hide(["a-later-key", "word"])
+        log.info("the-first-key, a-later-key, word")
+    assert "***, ***, word" in capfd.readouterr().err
 
 
 def lines(capfd: pytest.CaptureFixture[str]) -> list[dict[str, object]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lookhear.engine.config import ConfigError
+from lookhear.engine.config.log import logging_to_stderr
 from lookhear.gateway.app import server
 from lookhear.gateway.app.reload import has_files, reload
 from lookhear.gateway.config import GatewayConfig
@@ -116,6 +117,20 @@ def test_keys_are_those_of_the_file_and_those_given(
     assert caplog.messages == ["reloaded"] + ["not reloaded"] * 5
     shown = [str(vars(record)) for record in caplog.records]
     assert not any("third" in record or "two words" in record for record in shown)
+
+
+def test_keys_that_come_with_a_file_are_not_logged(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "keys"
+    file.write_text("the-first-key")
+    config = with_keys(file)
+    rules = Access(config)
+    with logging_to_stderr("info", "text", secrets=config.read_keys()):
+        file.write_text("a-later-key")
+        reload(config, rules, None)
+        logging.getLogger("lookhear.gateway").info("the-first-key, a-later-key")
+    assert "***, ***" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("content", [None, "", "# nobody", "two words", b"\xff\xfe"])

@@ -14,7 +14,8 @@ import httpx
 import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Subprotocol
 
 from lookhear.engine.config.log import logging_to_stderr
 from lookhear.gateway.config import GatewayConfig
@@ -175,10 +176,21 @@ async def use_sockets(gateway: Running) -> None:
         for broken in ({**item, "role": MARK}, {"type": MARK}, {**item, "content": MARK}):
             await until_answered(talk, "conversation.item.create", item=broken)
         await until_answered(talk, "response.create", response={"temperature": MARK})
-    for key in (WRONG_KEY, MARK):
+    url = f"ws://127.0.0.1:{gateway.port}/v1/realtime"
+    for head in (
+        {"authorization": f"Bearer {WRONG_KEY}"},
+        {"authorization": f"Token {WRONG_KEY}"},
+        {"authorization": f"Bearer {MARK}"},
+        {"x-api-key": WRONG_KEY},
+    ):
         with pytest.raises(InvalidStatus):
-            url = f"ws://127.0.0.1:{gateway.port}/v1/realtime"
-            await connect(url, additional_headers={"authorization": f"Bearer {key}"}, proxy=None)
+            await connect(url, additional_headers=head, proxy=None)
+    for scheme in ("token", "bearer"):  # as browsers send keys, which are told inside
+        offered = [Subprotocol(scheme), Subprotocol(WRONG_KEY)]
+        async with connect(url, subprotocols=offered, proxy=None) as browser:
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    await browser.recv()
     async with http(gateway, WRONG_KEY) as stranger:
         await stranger.get("/v1/models")
 
