@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import os
+import re
 import statistics
 import time
 from collections.abc import AsyncIterator
@@ -30,8 +32,9 @@ from lookhear.wer import WordErrors, word_errors
 
 MOST_PORT = 65_535
 QUIET_SECONDS = 1.5  # of silence after the recording, as after a person who has finished
-# The first hears the recording: a real one if it can be had, as of `lookhear serve`.
-MODELS = ("auto", "demo-qwen3-vl")
+# The first hears the recording: a real one if it can be had, as of `lookhear serve`; the second
+# sees pictures.
+HEARS, SEES = "auto", "demo-qwen3-vl"
 PERSON = "kennedy.opus"
 SYNTHESISED = "hello.opus"  # what a toy understands: it cannot hear people
 
@@ -75,6 +78,12 @@ def read_recording(audio: Path) -> Recording:
         return Recording(audio, str(data["text"]), words)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SourceError(f"{audio.with_suffix('.json')}: {error!r}") from error
+
+
+def demo_models(usual: str) -> tuple[str, ...]:
+    """Those of the demo. usual: what `auto` means here, one or a list in brackets; "": whatever can
+    be had."""
+    return (HEARS,) if SEES in re.findall(r"[^\s,\[\]\"']+", usual) else (HEARS, SEES)
 
 
 @dataclass(slots=True)
@@ -157,7 +166,8 @@ def run(*, once: bool, port: int, file: str | None, model: str | None) -> int:
             )
         if (chosen := free_port(port)) != port and port != 0:
             console.print(f"port {port} is taken: using {chosen}", style="yellow")
-        with started_server(console, chosen, MODELS if model is None else (model,)) as server:
+        served = demo_models(os.environ.get("LOOKHEAR_MODEL", "")) if model is None else (model,)
+        with started_server(console, chosen, served) as server:
             return _show(console, person, synthesised, server, once)
     except LookhearError as error:
         console.print(f"the demo failed: {error}", style="red", markup=False)

@@ -29,12 +29,13 @@ _WAIT_SECONDS = 1.0
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 _OUR_PORTS = range(20_000, 32_000)  # below those that systems choose from
 # Settings that are of a server for others: where it listens, who may come, what its models are
-# called. What may be a list of keys for it is one key to us, and we would know none of a file.
+# called. What may be a list of keys for it is one key to us, and we would know none of a file. How
+# many engines there are follows the lag that is bounded, and for one person none is.
 _NOT_OURS = [
     f"LOOKHEAR_{name}"
     for name in (
         "CONFIG", "SSL_CERTFILE", "SSL_KEYFILE", "API_KEY", "API_KEY_FILE",
-        "SERVED_NAME", "ALIAS", "WORKERS", "ENCODERS",
+        "SERVED_NAME", "ALIAS", "WORKERS", "ENCODERS", "MAX_REPLICAS",
     )
 ]  # fmt: skip
 _SERVER_PACKAGES = ("starlette", "uvicorn", "torch")  # what `lookhear[server]` brings

@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from lookhear.commands.demo import PERSON, SYNTHESISED, bundled_recording, read_recording
+from lookhear.commands.demo import (
+    PERSON,
+    SYNTHESISED,
+    bundled_recording,
+    demo_models,
+    read_recording,
+)
 from lookhear.errors import SourceError
+from lookhear.gateway.commands.arguments import engine_configs
+from lookhear.gateway.commands.settings import read_settings
 
 
 @pytest.mark.parametrize("name", [PERSON, SYNTHESISED])
@@ -37,3 +45,21 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "talk.json").write_text('{"text": "", "words": []}')
     with pytest.raises(SourceError, match="no words"):
         read_recording(tmp_path / "talk.wav")
+
+
+@pytest.mark.parametrize(
+    ("usual", "ours"),
+    [
+        ("", ["auto", "demo-qwen3-vl"]),
+        ("demo-whisper", ["auto", "demo-qwen3-vl"]),
+        ("eye=demo-qwen3-vl", ["auto", "demo-qwen3-vl"]),  # by another name
+        ("demo-qwen3-vl", ["auto"]),
+        ('[demo-whisper,"demo-qwen3-vl"]', ["auto"]),
+    ],
+)
+def test_no_model_is_served_twice(usual: str, ours: list[str]) -> None:
+    assert list(demo_models(usual)) == ours
+    argv = [word for model in ours for word in ("--model", model)]
+    options = read_settings(argv, {"LOOKHEAR_MODEL": usual}).options
+    names = [config.name for config in engine_configs(options)]
+    assert len(set(names)) == len(names)

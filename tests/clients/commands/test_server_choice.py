@@ -51,6 +51,7 @@ def test_a_private_server_is_not_configured_as_one_for_others(
         "API_KEY_FILE": "/nowhere",
         "ALIAS": "ear=another-model",
         "ENCODERS": "another-model=1",
+        "MAX_REPLICAS": "2",
     }
     for name, value in strange.items():
         monkeypatch.setenv(f"LOOKHEAR_{name}", value)
