@@ -127,6 +127,14 @@ class GatewayConfig:
             option = name.replace("_", "-")
             _require(value >= low, option, value, f"at least {low}")
             _require(math.isfinite(value), option, value, "a finite number")
+        for name, most in (
+            ("max_turn_seconds", 86_400),
+            ("media_memory_bytes", 2**40),
+            ("media_seconds", 86_400),  # the system counts neither without end
+            ("video_fps", 1000),
+        ):
+            value = getattr(self, name)
+            _require(value <= most, name.replace("_", "-"), value, f"at most {most}")
         for option, path in (
             ("ssl-certfile", self.ssl_certfile),
             ("ssl-keyfile", self.ssl_keyfile),
@@ -138,12 +146,11 @@ class GatewayConfig:
         model = self.turn_model
         is_known = model in ("auto", "off") or os.path.isfile(model)
         _require(is_known, "turn-model", model, "auto, off or a readable file")
-        for option, folder in (
+        for option, path in (
             ("media-folder", self.media_folder),
             ("adapters", self.adapter_folder),
         ):
-            _require(folder is None or os.path.isdir(folder), option, str(folder), "a folder")
-        _require(self.video_fps <= 1000, "video-fps", self.video_fps, "at most 1000")
+            _require(path is None or os.path.isdir(path), option, str(path), "a folder")
         _require(
             (self.ssl_certfile is None) == (self.ssl_keyfile is None),
             "ssl-certfile and ssl-keyfile",
@@ -191,6 +198,14 @@ class GatewayConfig:
         """A keyless loopback server trusts whoever reaches it, so a web page that rebinds its
         DNS name to 127.0.0.1 must not: it is told apart by its Host header."""
         return self.loopback and not self.has_keys
+
+
+def folder(text: str) -> Path:
+    """Its path. Nothing is none: it would be the one that the server was started in. Raises
+    ValueError."""
+    if not text:
+        raise ValueError
+    return Path(text)
 
 
 def is_usable(key: str) -> bool:

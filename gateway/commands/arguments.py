@@ -20,7 +20,7 @@ from lookhear.engine.config import (
     EngineConfig,
 )
 from lookhear.engine.config.log import FORMATS, LEVELS
-from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.config import GatewayConfig, folder
 from lookhear.media.fetching.addresses import Network, parse_network
 
 Fields = dict[str, Any]
@@ -174,9 +174,9 @@ def _add_media(parser: argparse.ArgumentParser, gateway: GatewayConfig) -> None:
     add("--allow-network", action="append", default=[], metavar="CIDR", dest="allow_networks",
         help="fetch from this private network too, like 10.1.0.0/16; public addresses are "
         "always allowed")  # fmt: skip
-    add("--media-folder", type=Path, metavar="FOLDER",
+    add("--media-folder", type=folder, metavar="FOLDER",
         help="file: URLs may name files below it (default: none may)")  # fmt: skip
-    add("--adapters", type=Path, metavar="FOLDER", dest="adapter_folder",
+    add("--adapters", type=folder, metavar="FOLDER", dest="adapter_folder",
         help="adapters (LoRA) below it may be loaded while the server runs, by POST "
         "/v1/load_lora_adapter (default: none may)")  # fmt: skip
     _number(add, gateway, "--fetch-timeout-seconds", "S", "of one URL, redirects included")
@@ -306,6 +306,8 @@ def engine_configs(options: argparse.Namespace) -> list[EngineConfig]:
             f"device: expected cpu, cuda, cuda:N, several of these or auto, got {options.device!r}"
         )
     models = [_name_and_model(given) for given in options.models]
+    if not models:
+        raise ConfigError("model: expected at least one, got none")
     names = list(options.served_name)
     if len(names) > len(models):
         raise ConfigError(

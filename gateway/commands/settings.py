@@ -28,13 +28,14 @@ from lookhear.gateway.commands.settings_file import (
     value,
     values,
 )
+from lookhear.gateway.config import folder
 
 PREFIX = "LOOKHEAR_"
 COMMAND_LINE, DEFAULT = "command line", "default"
 SECRET = ("api-key",)  # never shown
 NOT_SETTINGS = ("help", "config", "print-config")  # options that say what to do
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
-_KINDS = {int: "a whole number", float: "a number"}
+_KINDS = {int: "a whole number", float: "a number", folder: "a folder"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,7 @@ def _converted(action: argparse.Action, text: str, where: str) -> Any:
         try:
             made = action.type(text)
         except ValueError:
-            expected = _KINDS.get(action.type, "a value of its type")  # type: ignore[call-overload]
+            expected = _KINDS.get(action.type, "a value of its type")
             raise ConfigError(f"{where}: expected {expected}, got {shown(text)}") from None
     if action.choices is not None and made not in action.choices:
         among = ", ".join(map(str, action.choices))

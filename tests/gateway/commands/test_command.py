@@ -184,7 +184,12 @@ def refusal(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.parametrize(
     ("argv", "words"),
-    [(["--max-sessions", "1.5"], "argument --max-sessions: "), (["--prot=1"], "--prot=1")],
+    [
+        (["--max-sessions", "1.5"], "argument --max-sessions: "),
+        (["--prot=1"], "--prot=1"),
+        (["--media-folder", ""], "argument --media-folder: invalid folder value: ''"),
+        (["--adapters", ""], "argument --adapters: invalid folder value: ''"),
+    ],
 )
 def test_a_wrong_option_is_one_line(
     argv: list[str], words: str, capfd: pytest.CaptureFixture[str]
@@ -228,6 +233,12 @@ def test_a_taken_port_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
         (["--media-memory-bytes", "1000"], ["media-memory-bytes: expected at least 268435456"]),
         (["--video-fps", "2000"], ["video-fps: expected at most 1000"]),
         (["--max-sessions", "0"], ["max-sessions: expected", "0"]),
+        (["--max-turn-seconds", "1e5"], [" max-turn-seconds: expected at most 86400, got 100000"]),
+        (["--media-seconds", "1e30"], ["media-seconds: expected at most 86400, got 1e+30"]),
+        (
+            ["--media-memory-bytes", "9" * 20],
+            ["media-memory-bytes: expected at most 1099511627776"],
+        ),
         (["--workers", "65"], ["workers: expected 1 to 64, got 65"]),
         (["--workers", "3", "--max-sessions", "2"], ["max-sessions: expected at least 3", "got 2"]),
         (["--ssl-certfile", "/nowhere"], ["ssl-certfile: expected a readable file"]),

@@ -187,6 +187,8 @@ def test_keys_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ("tick: 0", [":1: tick: expected", "got 0.0"]),
         ("device: gpu", [":1: device: expected cpu, cuda"]),
         ("models: [a, a]", [":1: model: expected different names"]),
+        ("models: []", [":1: model: expected at least one, got none"]),
+        ("adapters: ''", [":1: adapters: expected a folder, got ''"]),
         ("media-folder: /nowhere", [":1: media-folder: expected a folder"]),
     ],
 )
@@ -212,6 +214,7 @@ def test_a_wrong_file_is_one_line_with_its_place(
     [
         ("LOOKHEAR_PORT", "eight", "LOOKHEAR_PORT: expected a whole number, got 'eight'"),
         ("LOOKHEAR_PORT", "70000", "LOOKHEAR_PORT: port: expected 0 to 65535, got 70000"),
+        ("LOOKHEAR_MODEL", "[]", "LOOKHEAR_MODEL: model: expected at least one, got none"),
         ("LOOKHEAR_CONFIG", "/nowhere", "config: expected a readable file, got /nowhere (No such"),
         ("LOOKHEAR_ALLOW_ORIGIN", "[a", "allow-origin: expected like"),
         ("LOOKHEAR_ALLOW_ORIGIN", "[a: [b]", "LOOKHEAR_ALLOW_ORIGIN:1: expected YAML"),
