@@ -52,6 +52,10 @@ async def load(request: Request) -> Response:
     """Raises ApiError."""
     gateway = services(request)
     asked, card = await _read(request, gateway, AdapterPlace)
+    id = f"{card.id}:{asked.lora_name}"
+    if any(model.is_called(id) for model in gateway.models if not model.parent):
+        expected = f"another name, for {shown(id)} is a model of its own here"
+        raise wrong("lora_name", expected, shown(asked.lora_name), DUPLICATE)
     folder = _folder(gateway, asked.lora_path or asked.lora_name)
     message = LoadAdapter(gateway.ids("adapter"), card.id, asked.lora_name, str(folder))
     try:
@@ -61,7 +65,6 @@ async def load(request: Request) -> Response:
         guessed = card if not asked.model and len(able) > 1 else None
         raise _refusal(error, "lora_path", guessed) from None
     log_event("adapter loaded", model=card.id, adapter=asked.lora_name, version=loaded.version)
-    id = f"{card.id}:{asked.lora_name}"
     told = {"id": id, "object": "adapter", "parent": card.id}
     return JSONResponse({**told, "rank": loaded.rank, "version": loaded.version})
 

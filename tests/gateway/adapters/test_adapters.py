@@ -199,6 +199,26 @@ async def test_what_the_engine_refuses_is_about_the_folder(
     assert "use_dora: no (fake/vision was asked, no model was named)" in error["message"]
 
 
+async def test_none_is_called_as_another_model_is(tmp_path: Path) -> None:
+    for name in ("shop", "ear", "free"):
+        (tmp_path / name).mkdir()
+    fake = engine()
+    fake.models = [*fake.models, replace(VISION, id="fake/vision:shop")]
+    aliases = (("fake/vision:ear", "fake/whisper"),)
+    config = GatewayConfig(port=0, adapter_folder=tmp_path, aliases=aliases)
+    async with running(config, fake) as gateway, client(gateway) as http:
+        before = (await http.get("/v1/models")).json()["data"]
+        for name in ("shop", "ear"):
+            answer = await post(http, LOAD, lora_name=name, model="fake/vision")
+            assert answer.status_code == 400
+            error = answer.json()["error"]
+            assert (error["code"], error["param"]) == ("duplicate_adapter", "lora_name")
+            assert f'"fake/vision:{name}" is a model of its own here' in error["message"]
+        assert (await http.get("/v1/models")).json()["data"] == before
+        answer = await post(http, LOAD, lora_name="free", model="fake/vision")
+        assert answer.status_code == 200
+
+
 async def test_nobody_loads_anything_where_no_folder_was_named(tmp_path: Path) -> None:
     async with running(GatewayConfig(port=0), engine()) as it, client(it) as http:
         answer = await post(http, LOAD, lora_name="shop", lora_path=str(tmp_path))
