@@ -90,6 +90,7 @@ class Supervisor:
         self._begun_with: dict[int, Credentials] = {}  # by each process
         self._connections = 0  # given to anybody
         self._is_accepting = False
+        self._is_told = True  # each worker, how all are
         self._were_ready = False
         self._closing = asyncio.Event()
         self._first_is_ready = asyncio.Event()
@@ -231,16 +232,19 @@ class Supervisor:
             self._accept_on()
 
     def _tell_states(self) -> None:
-        """Each is told how all of them are."""
+        """Each is told how all of them are; who takes nothing now is told later."""
         states = {member.number: member.status for member in self._members}
-        for control in self._controls.values():
-            control.send({"kind": STATES, "states": states})
+        told = {"kind": STATES, "states": states}
+        self._is_told = all([control.send(told) for control in self._controls.values()])
 
     async def _watch(self) -> None:
-        """Kill who has said nothing for long. Counted in our own looks and not by the clock: if
-        this process stood still, it is the one that has not listened."""
+        """Tell what could not be told, and kill who has said nothing for long. That is counted in
+        our own looks and not by the clock: if this process stood still, it is the one that has not
+        listened."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
+            if not self._is_told:
+                self._tell_states()
             for member in self._members:
                 if member.status == DOWN:
                     continue

@@ -160,6 +160,27 @@ async def test_one_that_cannot_be_started_again_at_once_is_later(
     assert told == ["worker 1 ended with status -9; starting it again", *[failed] * 3]
 
 
+async def test_who_takes_nothing_for_a_while_hears_how_all_are_later(
+    lead: Lead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if nothing changes any more."""
+    takes = asyncio.Event()
+
+    class Full(control.Control):
+        def send(self, message: control.Message, connection: socket.socket | None = None) -> bool:
+            has_room = message["kind"] != supervisor.STATES or takes.is_set()
+            return has_room and super().send(message, connection)
+
+    monkeypatch.setattr(supervisor, "Control", Full)
+    monkeypatch.setattr(supervisor, "WATCH_SECONDS", 0.0)
+    async with lead(["serve"] * 2) as led:
+        await led.is_ready.wait()
+        assert (await led.connect())["states"] == {}
+        takes.set()
+        while (await led.connect())["states"] != {"1": "ready", "2": "ready"}:
+            pass
+
+
 async def test_all_hear_that_files_are_to_be_read_again(lead: Lead) -> None:
     async with lead(["serve"] * 2) as led:
         await led.is_ready.wait()
