@@ -1,8 +1,9 @@
 """Responses that can be gone on with: in memory, and bounded in bytes, in number and in age. Pure.
 
 An item that several responses of a conversation have in common is kept once. When there are too
-many bytes, the oldest response of the owner that holds most goes, so that nobody can push out what
-all others have. The event loop alone changes a store; other threads may look things up in it.
+many bytes, or responses, the oldest one of the owner that holds most of them goes, so that nobody
+can push out what all others have. The event loop alone changes a store; other threads may look
+things up in it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from lookhear.gateway.chat.responses.items import OVERHEAD, Item, Json, item
 MOST_RESPONSES = 4096
 MOST_BYTES = 128 * 1024 * 1024
 MOST_SECONDS = 24 * 3600.0
+POINTER = 8  # bytes of an item that is kept already, in one response more
 
 
 @dataclass(slots=True)
@@ -61,6 +63,7 @@ class Store:
         self._kept: dict[str, Kept] = {}  # the oldest first
         self._items: dict[str, _Shared] = {}
         self._held: Counter[str] = Counter()  # bytes, by owner
+        self._responses: Counter[str] = Counter()  # by owner
 
     @property
     def size(self) -> int:
@@ -72,10 +75,11 @@ class Store:
 
     def add(self, owner: str, response: Json, input: Sequence[Item]) -> bool:
         """Keep one that is begun -> whether there is room for it."""
-        size = len(json.dumps(response)) + OVERHEAD
+        size = len(json.dumps(response)) + OVERHEAD + POINTER * len(input)
         kept = Kept(owner, self._clock(), response, tuple(input), size)
         self._kept[response["id"]] = kept
         self._held[owner] += size
+        self._responses[owner] += 1
         self._hold(owner, kept.input)
         self._make_room()
         return response["id"] in self._kept
@@ -123,11 +127,16 @@ class Store:
             id, oldest = next(iter(self._kept.items()))
             if self._is_old(oldest):
                 self._drop(id)
-            elif len(self._kept) > self._most_responses or self.size > self._most_bytes:
-                owner = max(self._held, key=lambda owner: self._held[owner])
-                self._drop(next(id for id, kept in self._kept.items() if kept.owner == owner))
+            elif len(self._kept) > self._most_responses:
+                self._drop(self._oldest_of_most(self._responses))
+            elif self.size > self._most_bytes:
+                self._drop(self._oldest_of_most(self._held))
             else:
                 break
+
+    def _oldest_of_most(self, held: Counter[str]) -> str:
+        owner = max(held, key=lambda owner: held[owner])
+        return next(id for id, kept in self._kept.items() if kept.owner == owner)
 
     def _hold(self, owner: str, items: Sequence[Item]) -> None:
         for each in items:
@@ -139,11 +148,12 @@ class Store:
     def _drop(self, id: str) -> None:
         kept = self._kept.pop(id)
         self._held[kept.owner] -= kept.size
+        self._responses[kept.owner] -= 1
         for each in kept.items:
             shared = self._items[each.id]
             shared.holders -= 1
             if not shared.holders:
                 self._held[kept.owner] -= each.size
                 del self._items[each.id]
-        if not self._held[kept.owner]:
-            del self._held[kept.owner]
+        if not self._responses[kept.owner]:
+            del self._held[kept.owner], self._responses[kept.owner]

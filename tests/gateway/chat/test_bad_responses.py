@@ -340,6 +340,28 @@ def test_one_owner_cannot_push_out_what_another_has() -> None:
     assert store.get(small["id"], "a") is not None
 
 
+def test_many_small_responses_push_out_no_large_ones_of_another() -> None:
+    ids = Ids()
+    store = Store(lambda: 0.0, most_responses=8)
+    large: list[Json] = [{"id": ids("resp"), "output": []} for _ in range(3)]
+    for response in large:
+        store.add("a", response, [item({"id": ids("msg"), "t": "x" * 9000})])
+    for _ in range(50):
+        assert store.add("b", {"id": ids("resp"), "output": []}, [])
+    assert all(store.get(response["id"], "a") is not None for response in large)
+    assert len(store) == 8
+
+
+def test_what_responses_point_at_takes_room_in_each() -> None:
+    ids = Ids()
+    store = Store(lambda: 0.0)
+    items = [item({"id": ids("msg")}) for _ in range(1000)]
+    store.add("a", {"id": ids("resp"), "output": []}, items)
+    before = store.size
+    store.add("a", {"id": ids("resp"), "output": []}, items)
+    assert store.size - before >= 8 * len(items)
+
+
 def test_json_of_a_body_is_not_base64_of_it() -> None:
     """A text file is told from its bytes, not from what it looks like."""
     dialect = Responses(None, Ids(), lambda: 0.0)
