@@ -145,7 +145,7 @@ def _middleware(services: Services, routes: Sequence[BaseRoute]) -> list[Middlew
     # Outside the door: a browser's preflight carries no key.
     preflight = Middleware(
         CORSMiddleware,
-        allow_origins=config.allow_origins,
+        allow_origins=[origin.lower() for origin in config.allow_origins],  # as browsers say them
         allow_methods=["GET", "POST", "DELETE"],
         allow_headers=["*"],
         expose_headers=["x-request-id", "request-id", "retry-after", ANSWERED_BY, IGNORED],

@@ -558,8 +558,9 @@ async def test_keys_guard_the_api_only() -> None:
         assert good.status_code == 200
 
 
-async def test_foreign_pages_and_allowed_ones() -> None:
-    config = GatewayConfig(port=0, allow_origins=("https://app.example",))
+@pytest.mark.parametrize("allowed", ["https://app.example", "https://App.Example"])
+async def test_foreign_pages_and_allowed_ones(allowed: str) -> None:
+    config = GatewayConfig(port=0, allow_origins=(allowed,))
     async with (
         running(config) as gateway,
         httpx.AsyncClient(base_url=gateway.http, trust_env=False, verify=False, timeout=60) as http,
