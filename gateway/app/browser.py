@@ -7,6 +7,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -17,7 +18,6 @@ from lookhear.gateway.catalogue import packaged_folder
 # What the page offers to play: a person, and a synthesiser for the toys, which hear nobody else.
 RECORDINGS = ("kennedy.opus", "hello.opus")
 ROOMS = ("chat", "media", "session", "shared", "transcript")
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _NAME = re.compile(r"[a-z]{1,40}\.(?:css|html|js|svg)")
 HEADERS = {
     # Our own files only; the page talks to nobody but this server. It plays what it was given, and
@@ -30,6 +30,16 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-cache",
 }
+
+
+class _PageFile(StringConvertor):
+    """In a path: only plain names of the page's own kinds. So no other path becomes one of the
+    page's: `/chat/completions`, without its /v1, is none, and `/health` has methods of its own."""
+
+    regex = _NAME.pattern
+
+
+register_url_convertor("page_file", _PageFile())
 
 
 def browser_folder() -> Path | None:
@@ -54,23 +64,20 @@ def is_open(path: str) -> bool:
 
 def routes() -> list[Route]:
     """`/`, the files beside it, and those of its rooms: one folder level, and that by name."""
-    # Of all methods: what is no file here is not found (`/chat/completions`, without its /v1), and
-    # not a path that wants another method.
+    name = "{name:page_file}"
     return [
         Route("/", page),
-        Route("/{name}", page, methods=METHODS),
-        *(Route(f"/{room}/{{name}}", partial(page, room=room), methods=METHODS) for room in ROOMS),
+        Route(f"/{name}", page),
+        *(Route(f"/{room}/{name}", partial(page, room=room)) for room in ROOMS),
     ]
 
 
 async def page(request: Request, room: str = "") -> Response:
-    """A file of the page. Only plain names of its own kinds: no folders, nothing outside."""
+    """A file of the page: no folders, nothing outside."""
     folder = browser_folder()
     name = request.path_params.get("name") or "index.html"
-    if folder is None or _NAME.fullmatch(name) is None or not (folder / room / name).is_file():
+    if folder is None or not (folder / room / name).is_file():
         raise HTTPException(404)
-    if request.method not in ("GET", "HEAD"):
-        raise HTTPException(405, headers={"Allow": "GET, HEAD"})
     return FileResponse(folder / room / name, headers=HEADERS)
 
 

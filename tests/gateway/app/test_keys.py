@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from lookhear.gateway.app.browser import METHODS, ROOMS
+from lookhear.gateway.app.browser import ROOMS
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.chatting import client
 from tests.gateway.fake_engine import FakeEngine
@@ -23,7 +23,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 KEY = "sesame-open"
 OPEN = ["/", "/health", "/ready"]
-FILES = ["/{name}", *(f"/{room}/{{name}}" for room in ROOMS), "/recordings/{name}"]
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+FILES = [f"{folder}{{name:page_file}}" for folder in ("/", *(f"/{room}/" for room in ROOMS))]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -51,7 +52,7 @@ async def test_no_route_is_served_without_a_key(keyed: Running, http: httpx.Asyn
     served = [path for path in paths(keyed.app.routes, Route) if path not in OPEN]
     assert {"/v1/chat/completions", "/rerank", "/metrics", "/something"} < {*served}
     for path in [*served, *(f"{path}/" for path in served), "/metrics%0A", "/rerank%0A"]:
-        for method in (*METHODS, "OPTIONS"):
+        for method in METHODS:
             for headers in ({}, {"authorization": "Bearer wrong"}):
                 answer = await http.request(method, path, headers=headers)
                 assert answer.status_code == 401, (method, path, answer.text)
@@ -75,7 +76,7 @@ async def test_no_socket_is_opened_without_a_key(keyed: Running) -> None:
 
 async def test_health_and_the_page_are_open(keyed: Running, http: httpx.AsyncClient) -> None:
     templates = {route.path for route in keyed.app.routes if isinstance(route, Route)}
-    assert templates.issuperset([*OPEN, *FILES])
+    assert templates.issuperset([*OPEN, *FILES, "/recordings/{name}"])
     files = ["index.html", "app.js", "style.css", "icon.svg", "chat/chat.js", "chat/chat.css"]
     files += ["media/audio.js", "session/session.js", "shared/dom.js", "transcript/speech.js"]
     recordings = ["recordings/kennedy.opus", "recordings/hello.opus"]

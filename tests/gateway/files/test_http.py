@@ -443,6 +443,9 @@ async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient)
         ("POST", "/embeddings", 404, "not_found"),
         ("DELETE", "/icon.svg", 405, "method_not_allowed"),
         ("GET", "/v1/audio/transcriptions", 405, "method_not_allowed"),
+        ("GET", "/rerank", 405, "method_not_allowed"),
+        ("PUT", "/health", 405, "method_not_allowed"),
+        ("DELETE", "/metrics", 405, "method_not_allowed"),
         ("GET", "/../etc/passwd", 404, "not_found"),
         ("GET", "/" + "a" * 10_000, 404, "not_found"),
         ("GET", "/v1/realtime", 426, "upgrade_required"),
@@ -450,6 +453,7 @@ async def test_health_ready_and_errors(shared: Running, http: httpx.AsyncClient)
     ):
         answer = await http.request(method, path)
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        assert ("allow" in answer.headers) is (status == 405)
         assert "x-request-id" in answer.headers and len(answer.content) < 400
 
 
