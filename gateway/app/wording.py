@@ -76,8 +76,13 @@ class ErrorWording:
 
 
 def _reword(denial: Wording, start: Message, body: bytes) -> bytes:
-    told = json.loads(body)
-    if "error" not in told:  # `/ready` says how it is, and means the same to everybody
+    """What is no error of ours stays as it is: `/ready` says how it is, and means the same to
+    everybody; of a range that a file does not have starlette tells in plain words."""
+    try:
+        told = json.loads(body)
+    except ValueError:
+        return body
+    if not isinstance(told, dict) or "error" not in told:
         return body
     headers = MutableHeaders(scope=start)
     content, more = denial(

@@ -34,6 +34,19 @@ async def test_readiness_is_told_to_every_client_in_the_same_words() -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "status"), [("bytes=9999999-", 416), ("foo", 400), ("bytes=0-3", 206)]
+)
+async def test_ranges_of_a_recording_are_told_to_every_client_in_the_same_words(
+    asked: str, status: int
+) -> None:
+    async with running(GatewayConfig(port=0)) as it, client(it) as http:
+        path, headers = "/recordings/hello.opus", {"range": asked}
+        told = await http.get(path, headers=headers)
+        same = await http.get(path, headers={**headers, "anthropic-version": "2023-06-01"})
+    assert (told.status_code, same.status_code, same.content) == (status, status, told.content)
+
+
+@pytest.mark.parametrize(
     ("path", "label"),
     [
         ("/v1/messages", "/v1/messages"),
