@@ -85,16 +85,11 @@ def create_app(
     middleware: list[Middleware] = []
     if traces is not None:
         # An extra: nothing of it is imported where nobody asked for it.
-        from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
-
+        from lookhear.gateway.tracing.requests import TracedRequests
         from lookhear.gateway.tracing.spans import TracedEngine
 
         engine = TracedEngine(engine, traces.get_tracer("lookhear"))
-        # A span for each request and socket, under the caller's, if it names one (traceparent).
-        traced = Middleware(
-            OpenTelemetryMiddleware, tracer_provider=traces, exclude_spans=["receive", "send"]
-        )
-        middleware.append(traced)
+        middleware.append(Middleware(TracedRequests, traces))
     services = _services(config, engine, siblings or Siblings())
 
     async def load_models() -> None:

@@ -84,6 +84,29 @@ async def test_a_turn(kept: Kept) -> None:
         assert text not in span.to_json() and "w1" not in span.to_json()
 
 
+async def test_requests_and_sockets_are_named_by_what_is_served_and_say_no_query(
+    kept: Kept,
+) -> None:
+    async with running(traces=kept.provider) as it:
+        async with httpx.AsyncClient(base_url=it.http, trust_env=False, verify=False) as http:
+            for method, path in (
+                ("POST", "/v1/listen?keyterm=secret"),
+                ("GET", "/v1/models/one?limit=secret"),
+                ("GET", "/v1/models/another"),
+                ("GET", "/elsewhere"),
+            ):
+                await http.request(method, path)
+        refused = await it.refused("intent=transcription&lookhear_resume=secret")
+        assert refused.error["code"] == "missing_required_parameter"  # so the query was read
+    names = sorted(span.name for span in kept.all)
+    model = "GET /v1/models/{id:path}"
+    assert names[:3] == ["GET", model, model] and names[4] == "POST /v1/listen"
+    assert names[3].endswith(" /v1/realtime")
+    for span in kept.all:
+        assert span.attributes is not None and "/" in str(span.attributes["http.url"])
+        assert "secret" not in span.to_json() and "intent" not in span.to_json()
+
+
 async def test_an_answer_and_a_refused_one(kept: Kept) -> None:
     engine = FakeEngine(sees=True)
     async with running(engine=engine, traces=kept.provider) as it:
