@@ -12,7 +12,7 @@ import contextlib
 from collections import deque
 from collections.abc import Sequence
 
-JOINED = 1 << 16  # bytes of a payload that is joined to its header: one write costs less than two
+JOINED = 1 << 16  # bytes of a frame whose buffers are joined: one write costs less than two
 PIECE = 1 << 18  # bytes written in a turn of the event loop: some 0.1 ms
 
 Buffer = bytes | memoryview
@@ -39,8 +39,8 @@ class Outgoing:
         return self._writer.transport.is_closing()
 
     def send(self, frame: Sequence[Buffer]) -> None:
-        """frame: its buffers, of which the last may be large."""
-        if self._pump is None and len(frame[-1]) <= JOINED:
+        """frame: its buffers. A header with long texts may be as large as a payload."""
+        if self._pump is None and sum(map(len, frame)) <= JOINED:
             # Joined here: since Python 3.12 an empty buffer in `writelines` is sent for ever.
             self._writer.write(b"".join(frame))
             return

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from lookhear.engine.messages import AnswerSettings, ModelCard
 from lookhear.gateway.chat.answers import Answers, Fields
 from lookhear.gateway.chat.dialect import Asked, Dialect, Reply
+from lookhear.gateway.chat.length import readable
 from lookhear.gateway.chat.loading import Question, check_abilities, load, wanted_of
 from lookhear.gateway.chat.places import AnswerPlaces, Place
 from lookhear.gateway.chat.refusals import wrong_type
@@ -70,6 +71,7 @@ async def _prepared(
     wanted = wanted_of(asked.lines, gateway)
     card = served(asked.model or None, gateway.models, "chat", wanted)
     check_abilities(asked.lines, card, gateway)
+    asked = readable(asked, card)
     claim = gateway.claim(request, gateway.ids("question"))
     place = await _placed(request, gateway, places, card, claim, asked.choices)
     try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lookhear.engine.messages import ChatMessage
+from lookhear.gateway.chat.lines import Line
 
 
-def remaining(messages: Sequence[ChatMessage]) -> list[int] | None:
+def remaining(messages: Sequence[ChatMessage | Line]) -> list[int] | None:
     """Places of those that are left when the older half is left out of what may be: what was said
     before the last message of the user's, and before the last calls that were made for it. What
     the system says stays. None: there is nothing to leave out."""

@@ -14,10 +14,12 @@ from lookhear.engine.messages import (
     ChatMessage,
     HoldEmbeddings,
     HoldPicture,
+    ModelCard,
     PoolingInput,
     StartPooling,
 )
 from lookhear.gateway.chat.endpoint import read_object
+from lookhear.gateway.chat.length import least_tokens
 from lookhear.gateway.chat.loading import Question, check_abilities, load, wanted_of
 from lookhear.gateway.chat.refusals import TOO_LONG, too_long
 from lookhear.gateway.checks.checks import is_clients_fault
@@ -47,6 +49,7 @@ async def answer(request: Request, parse: Parse) -> Response:
     wanted = wanted_of(lines, gateway)
     card = served(asked.model or None, gateway.models, asked.ability, wanted)
     check_abilities(lines, card, gateway)
+    _check_lengths(given, card)
     await until_gone(request, gateway.until_ready(card.id))
     id = gateway.ids(asked.ability)
     question = await until_gone(request, load(lines, gateway, gateway.claim(request, id), card))
@@ -69,6 +72,15 @@ async def answer(request: Request, parse: Parse) -> Response:
     text = await gateway.in_thread(rendered)
     told = notes(card, asked.ignored)
     return Response(text, media_type="application/json", headers=told)
+
+
+def _check_lengths(given: list[Given], card: ModelCard) -> None:
+    """Refuse what is longer by far than the model reads. Raises ApiError."""
+    for one in given:
+        if (tokens := least_tokens(one.lines)) > card.context_tokens:
+            expected = f"expected at most {card.context_tokens} tokens, got {tokens} or more"
+            message = too_long(f"{one.path}: {expected}")
+            raise ApiError(400, message, code=TOO_LONG, param=one.path)
 
 
 def _message(id: str, asked: Asked, question: Question, model: str) -> StartPooling:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,10 +43,13 @@ def test_frames_arrive_whole_and_in_order(sizes: list[int]) -> None:
     asyncio.run(body())
 
 
-async def test_others_run_while_a_large_frame_goes_to_a_reader_that_keeps_up() -> None:
+@pytest.mark.parametrize("large", ["header", "payload"])
+async def test_others_run_while_a_large_frame_goes_to_a_reader_that_keeps_up(large: str) -> None:
     outgoing, reader, other = await stream()
     pieces, turns = 40, 0
-    outgoing.send((b"head", memoryview(bytes(pieces * PIECE))))
+    frame: list[bytes | memoryview] = [b"head", memoryview(bytes(pieces * PIECE))]
+    outgoing.send(frame if large == "payload" else frame[::-1])
+    assert outgoing.backlog == 4 + pieces * PIECE  # nothing is written in this turn
 
     async def others() -> None:
         nonlocal turns
