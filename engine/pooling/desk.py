@@ -2,7 +2,8 @@
 
 A `StartPooling` is a job of many units, each of which is an owner with one request: a document, a
 query, or a pair of them. So many of a job's are under way at once, and no more, for tokens are made
-of a text when it is its turn.
+of a text when it is its turn; and of long ones so many as keep the device busy, for those who come
+with a word find rows free, and wait for no book.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ KINDS = ("vector", "tokens", "score")
 
 
 class PoolingDesk:
-    """name: the model's on the wire. at_once: units of a job under way. adapters: that a request
-    may ask for with the model's name. tower: of a model whose media are encoded elsewhere."""
+    """name: the model's on the wire. at_once: units of a job under way. tokens_at_once: that they
+    have, about. adapters: that a request may ask for with the model's name. tower: of a model whose
+    media are encoded elsewhere."""
 
     def __init__(
         self,
@@ -44,6 +46,7 @@ class PoolingDesk:
         reading: Reading,
         *,
         at_once: int,
+        tokens_at_once: int,
         adapters: Adapters | None = None,
         tower: RemoteTower | None = None,
     ) -> None:
@@ -52,6 +55,7 @@ class PoolingDesk:
         self._prompter = prompter
         self._reading = reading
         self._at_once = at_once
+        self._tokens_at_once = tokens_at_once
         self._adapters = adapters
         self._jobs: dict[str, PoolingJob] = {}  # by session
 
@@ -113,7 +117,7 @@ class PoolingDesk:
 
     def _go_on(self, session: str, core: EngineCore) -> list[Event]:
         job, asked = self._jobs[session], list[Event]()
-        while job.num_waiting and job.num_running < self._at_once:
+        while job.num_waiting and self._has_room(job):
             unit = job.begin()
             try:
                 prompt = job.prompt(unit)
@@ -129,6 +133,12 @@ class PoolingDesk:
             asked += [] if self._tower is None else self._tower.complete(key, prompt)
             core.add(key, Priority.BATCH, owner, session)
         return asked
+
+    def _has_room(self, job: PoolingJob) -> bool:
+        if job.num_running >= self._at_once:
+            return False
+        # However long they are, another one is there when one ends.
+        return job.num_running < 2 or job.num_tokens < self._tokens_at_once
 
     def _failed(self, session: str, unit: Unit, code: str, message: str) -> list[Event]:
         """The request's end; what is under way of it goes when the session does."""

@@ -52,7 +52,8 @@ class _Read(NamedTuple):
 
 
 class PoolingJob:
-    """Hands out its units in order, and takes what came of them in any."""
+    """Hands out its units in order, and takes what came of them in any. num_running, num_tokens: of
+    those that are under way."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class PoolingJob:
         self._reading = reading
         self._prompter = prompter
         self._units = deque(self._all_units())
-        self.num_running = 0
+        self.num_running = self.num_tokens = 0
         self._queries: dict[int, _Read] = {}
         self._documents: dict[int, _Read] = {}  # whose queries are not read yet
 
@@ -112,7 +113,12 @@ class PoolingJob:
         return document if len(self._message.queries) > 1 else 0
 
     def prompt(self, unit: Unit) -> ChatPrompt:
-        """Raises `RequestError`."""
+        """Its tokens are under way from now on. Raises `RequestError`."""
+        prompt = self._prompt_of(unit)
+        self.num_tokens += len(prompt.tokens)
+        return prompt
+
+    def _prompt_of(self, unit: Unit) -> ChatPrompt:
         message = self._message
         session, settings = message.session, message.settings
         if unit.side == "pair":
@@ -127,6 +133,7 @@ class PoolingJob:
     def take(self, unit: Unit, result: PooledResult, num_tokens: int) -> list[Event]:
         """What is complete now."""
         self.num_running -= 1
+        self.num_tokens -= num_tokens
         read = _Read(result.hidden, num_tokens, result.num_cached)
         settings = self._message.settings
         if settings.kind != "score":

@@ -15,6 +15,8 @@ from lookhear.engine.pooling.job import Reading, Scoring
 from lookhear.engine.pooling.prompt import PoolingPrompter
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
+STEPS_AHEAD = 4  # of one request for vectors: so many full steps are under way
+
 
 def judging_words(folder: Path) -> tuple[int, ...]:
     """Ids of "yes" and "no", whose rows of the head say how a model judges; (): they are none."""
@@ -59,6 +61,7 @@ def pooling_desk(
         pooling,
         reading,
         at_once=config.max_rows,
+        tokens_at_once=STEPS_AHEAD * config.token_budget,
         adapters=adapters,
         tower=tower,
     )

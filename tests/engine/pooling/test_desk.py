@@ -116,6 +116,25 @@ def test_a_request_that_ends_early_leaves_nothing(chatting: Path) -> None:
     core.check()
 
 
+def test_a_word_does_not_wait_for_somebodys_books(chatting: Path) -> None:
+    core = make_core(chatting, token_budget=32)
+    core.submit(start(["some text to read " * 16] * 40))
+    for _ in range(3):
+        core.step()
+    core.submit(start(["a"], session="q"))
+    read = [event.session for _ in range(2) for event in core.step() if isinstance(event, Pooled)]
+    assert "q" in read
+    found = finish(core, "p")
+    assert isinstance(found, list) and found[-1].index == 39
+
+
+def test_short_texts_are_read_as_many_at_once_as_there_are_rows(chatting: Path) -> None:
+    core = make_core(chatting, max_rows=8, token_budget=32)
+    core.submit(start(["a"] * 40))
+    assert core.stats()["pooled_prompts"] == 8
+    finish(core)
+
+
 def test_what_waits_is_bounded(chatting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "MAX_WAITING", 30)
     core = make_core(chatting, max_rows=4)
