@@ -14,6 +14,7 @@ from lookhear.engine.messages import AnswerSettings, ModelCard
 from lookhear.gateway.chat.answers import Answers, Fields
 from lookhear.gateway.chat.dialect import Asked, Dialect, Reply
 from lookhear.gateway.chat.length import readable
+from lookhear.gateway.chat.lines import pointers
 from lookhear.gateway.chat.loading import Question, check_abilities, load, wanted_of
 from lookhear.gateway.chat.places import AnswerPlaces, Place
 from lookhear.gateway.chat.refusals import wrong_type
@@ -73,10 +74,12 @@ async def _prepared(
     check_abilities(asked.lines, card, gateway)
     asked = readable(asked, card)
     claim = gateway.claim(request, gateway.ids("question"))
-    place = await _placed(request, gateway, places, card, claim, asked.choices)
+    place = await _placed(request, gateway, places, card, claim, asked)
     try:
+        question = await until_gone(request, load(asked.lines, gateway, claim, card))
+        place.loaded()
         return _Prepared(
-            question=await until_gone(request, load(asked.lines, gateway, claim, card)),
+            question=question,
             settings=replace(asked.settings, model=card.id),
             choices=asked.choices,
             fields=asked.fields,
@@ -99,14 +102,14 @@ async def _placed(
     places: AnswerPlaces,
     card: ModelCard,
     claim: Claim,
-    answers: int,
+    asked: Asked,
 ) -> Place:
     """Places of an engine that can be asked: while it is being started again nobody keeps any, so
     that all are told together if it does not come back."""
-    began = gateway.clock()
+    began, loads = gateway.clock(), any(True for _ in pointers(asked.lines))
     while True:
         await until_gone(request, gateway.until_ready(card.id))
-        place = places.queue(card, claim, answers)
+        place = places.queue(card, claim, asked.choices, loads=loads)
         try:
             await until_gone(request, place.taken())
         except BaseException:

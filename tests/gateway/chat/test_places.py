@@ -13,8 +13,11 @@ import pytest_asyncio
 from lookhear.engine.messages import Message
 from lookhear.gateway.chat.places import AnswerPlaces
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.decoding.results import Picture
+from lookhear.gateway.fetching.pictures import Pictures
+from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.slots import Claim
-from tests.gateway.chatting import URL, ask, client, user
+from tests.gateway.chatting import URL, ask, client, image, user
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import Running, running
@@ -132,6 +135,54 @@ async def test_a_few_places_are_left_to_conversations() -> None:
         card = dataclasses.replace(VISION, max_answers=most)
         places = AnswerPlaces(engine)
         queued = [places.queue(card, Claim("a", str(n)), 1) for n in range(most + 1)]
-        assert [place.ticket.holds for place in queued].count(True) == over_http
+        assert [place.is_taken for place in queued].count(True) == over_http
     any_number = AnswerPlaces(engine)
-    assert all(any_number.queue(VISION, Claim("a", str(n)), 8).ticket.holds for n in range(99))
+    assert all(any_number.queue(VISION, Claim("a", str(n)), 8).is_taken for n in range(99))
+
+
+async def test_who_loads_media_leaves_places_to_others() -> None:
+    card = dataclasses.replace(VISION, max_answers=64)
+    places = AnswerPlaces(FakeEngine(sees=True))
+    queued = [places.queue(card, Claim("a", str(n)), 1, loads=True) for n in range(100)]
+    waiting = [asyncio.create_task(place.taken()) for place in queued]
+    other = places.queue(card, Claim("b", "0"), 1, loads=True)
+    await asyncio.gather(other.taken(), *waiting[:25])
+    assert [place.is_taken for place in queued].count(True) == 25
+    texts = [places.queue(card, Claim("a", str(n)), 1) for n in range(100, 130)]
+    assert all(place.is_taken for place in texts)
+    # Whose media are there may load no more, and keep their places.
+    queued[0].loaded()
+    texts[0].leave()
+    await waiting[25]
+    assert queued[0].is_taken and [place.is_taken for place in queued].count(True) == 26
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    for place in (*queued, *texts, other):
+        place.leave()
+        place.leave()
+    left = [places.queue(card, Claim("c", str(n)), 1) for n in range(57)]
+    assert [place.is_taken for place in left].count(True) == 56
+
+
+async def test_slow_addresses_stop_no_other_question(
+    http: httpx.AsyncClient, few: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived, gate = asyncio.Event(), asyncio.Event()
+
+    async def slow(media: Pictures, url: str, path: str, claim: Claim) -> Picture:
+        arrived.set()
+        await gate.wait()
+        raise ApiError(400, "it never came")
+
+    monkeypatch.setattr(Pictures, "image", slow)
+    requests = few.services.requests
+    slowly = [
+        asyncio.create_task(ask(http, user(image(f"http://slow.test/{n}")))) for n in range(5)
+    ]
+    await arrived.wait()
+    while requests.count < len(slowly):
+        await asyncio.sleep(0)
+    assert (await asyncio.wait_for(ask(http, user("a")), 60)).status_code == 200
+    gate.set()
+    assert {answer.status_code for answer in await asyncio.gather(*slowly)} == {400}
