@@ -18,6 +18,7 @@ from lookhear.gateway.deepgram.options import MAX_CHANNELS, FileOptions, file_op
 from lookhear.gateway.deepgram.paragraphs import paragraphs, utterances
 from lookhear.gateway.files.hearing import heard, with_who_speaks
 from lookhear.gateway.files.languages import spoken
+from lookhear.gateway.files.sources import opened
 from lookhear.gateway.http.errors import ApiError, wrong
 from lookhear.gateway.http.notes import notes
 from lookhear.gateway.http.requests import done_with_body, limited, until_gone
@@ -91,9 +92,8 @@ async def _transcribed(
         words=has_words,
         logprobs=not has_words,
     )
-    async with gateway.file_slots.held(claim):
-        asked = ("url", source) if isinstance(source, str) else source
-        file = await gateway.pictures.audio_file(asked, claim)
+    asked = ("url", source) if isinstance(source, str) else source
+    async with opened(gateway, asked, claim) as file:
         if (format := options.format) is not None and file.is_bare:
             if isinstance(format, ProtocolError):
                 raise _refused(format)

@@ -20,6 +20,7 @@ from lookhear.gateway.files import subtitles
 from lookhear.gateway.files.form import boolean, ignored, text, texts
 from lookhear.gateway.files.hearing import heard, with_who_speaks
 from lookhear.gateway.files.opening import heard_from_the_first
+from lookhear.gateway.files.sources import opened
 from lookhear.gateway.files.speakers import diarized_json
 from lookhear.gateway.files.streaming import FileStream, FileWork, OnProgress, events
 from lookhear.gateway.files.voices import read_voices
@@ -140,8 +141,7 @@ async def _transcribe(
             on_progress=on_progress,
         )
 
-    async with gateway.file_slots.held(claim):
-        file = await gateway.pictures.audio_file(asked.file, claim)
+    async with opened(gateway, asked.file, claim) as file:
         if asked.diariser is not None:
             recording = await decode()
             hearing = hear(recording, on_progress)

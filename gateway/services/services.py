@@ -111,6 +111,8 @@ class Services:
     draining: bool = False
     closing: bool = False
     file_slots: Slots = field(default_factory=lambda: Slots(FILES_AT_ONCE, FILES_OF_ONE, 1))
+    # Of recordings that are fetched, or were and wait for one of the others.
+    fetch_slots: Slots = field(default_factory=lambda: Slots(FILES_AT_ONCE, FILES_OF_ONE, 1))
     sessions: set[OpenSession] = field(default_factory=set)
     requests: UnderWay = field(default_factory=UnderWay)
     relays: UnderWay = field(default_factory=UnderWay)  # connections to other workers' sessions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import http.server
 import io
@@ -19,6 +20,11 @@ import soundfile
 from lookhear.engine.client.client import EngineRequestError
 from lookhear.engine.messages import FileTranscribed, Segment, TokenLogprob, TranscribeFile, Word
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.fetching.fetcher import Fetcher
+from lookhear.gateway.services.services import FILES_OF_ONE
+from lookhear.gateway.slots import Claim
+from lookhear.media.base import FetchError
+from lookhear.media.fetching.rules import FetchPolicy
 from tests.gateway.deepgram.frames import check_transcript
 from tests.gateway.fake_engine import CARDS, FakeEngine, OnProgress
 from tests.gateway.files.test_http import wav
@@ -249,6 +255,30 @@ async def test_a_recording_by_its_url(website: str) -> None:
             answer = await client.post("/v1/listen", json={"url": website})
             told = check_transcript(answer.json())
     assert told["results"]["channels"][0]["alternatives"][0]["transcript"] == SAID
+
+
+@pytest.mark.parametrize("path", ["/v1/listen", "/v1/audio/transcriptions"])
+async def test_slow_addresses_stop_no_upload(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    arrived, gate = asyncio.Semaphore(0), asyncio.Event()
+
+    async def slow(fetcher: Fetcher, url: str, policy: FetchPolicy, claim: Claim) -> bytes:
+        arrived.release()
+        await gate.wait()
+        raise FetchError("timeout", "it never came")
+
+    monkeypatch.setattr(Fetcher, "get", slow)
+    address = "http://slow.test/a.wav"
+    by_url: dict[str, Any] = {"json" if path == "/v1/listen" else "data": {"url": address}}
+    async with running() as gateway:
+        async with httpx.AsyncClient(
+            base_url=gateway.http, trust_env=False, verify=False, timeout=60
+        ) as client:
+            slowly = [asyncio.create_task(client.post(path, **by_url)) for _ in range(5)]
+            for _ in range(FILES_OF_ONE):
+                await arrived.acquire()
+            assert (await client.post("/v1/listen", content=wav(1.0))).status_code == 200
+            gate.set()
+            assert {answer.status_code for answer in await asyncio.gather(*slowly)} == {400}
 
 
 @pytest.mark.parametrize(
