@@ -53,11 +53,13 @@ _BOOST = re.compile(r":(-?\d+(?:\.\d+)?)$")  # behind one of `keywords`
 @dataclass(frozen=True, slots=True)
 class Options:
     """model: as the client calls it. language: ISO code; None: it is detected. hints: of the only
-    languages that may be. tells_language: it wants to know which it was."""
+    languages that may be; hinted: the parameter that says them. tells_language: it wants to know
+    which it was."""
 
     model: str | None
     language: str | None
     hints: tuple[str, ...]
+    hinted: str
     tells_language: bool
     keyterms: tuple[str, ...]
 
@@ -162,13 +164,19 @@ class Query:
     def options(self, *taken: str) -> Options:
         """What live speech and recordings have in common. taken: see `check_refused`."""
         self.check_refused(*taken)
-        language = self.text("language")
-        is_open = self.flag("detect_language") or language == MULTI
-        hints = [language_code(hint) for hint in self.all("language_hint")]
+        language, detects = self.text("language"), self.all("detect_language")
+        among = [each for each in detects if each.lower() not in (*_TRUE, *_FALSE)]
+        is_open = bool(among) or self.flag("detect_language") or language == MULTI
+        hinted, hints = "language_hint", self.all("language_hint")
+        if among:
+            hinted, hints = "detect_language", among
+        elif language != MULTI:
+            hints = []
         return Options(
             model=self.text("model"),
             language=None if is_open else language_code(language),
-            hints=tuple(hint for hint in hints if hint) if language == MULTI else (),
+            hints=tuple(dict.fromkeys(filter(None, map(language_code, hints)))),
+            hinted=hinted,
             tells_language=is_open,
             keyterms=checked_keyterms([*self.all("keyterm"), *map(_keyword, self.all("keywords"))]),
         )
@@ -186,7 +194,7 @@ def listener(options: Options, models: Sequence[ModelCard]) -> ModelCard:
     if options.language is not None:
         check_language(options.language, card, "language")
     for hint in options.hints:
-        check_language(hint, card, "language_hint")
+        check_language(hint, card, options.hinted)
     return card
 
 
@@ -199,6 +207,7 @@ def live_options(params: QueryParams, *, diarises: bool = False) -> LiveOptions:
         model=asked.model,
         language=asked.language,
         hints=asked.hints,
+        hinted=asked.hinted,
         tells_language=asked.tells_language,
         keyterms=asked.keyterms,
         audio=live_audio(query),
@@ -222,6 +231,7 @@ def file_options(params: QueryParams, *, diarises: bool) -> FileOptions:
         model=asked.model,
         language=asked.language,
         hints=asked.hints,
+        hinted=asked.hinted,
         tells_language=asked.tells_language,
         keyterms=asked.keyterms,
         format=_file_format(query),

@@ -72,6 +72,7 @@ class FluxDialect(ListenDialect):
                 model=self.requested_model,
                 language="en" if is_english else None,
                 hints=tuple(filter(None, map(language_code, hints))),
+                hinted="language_hint",
                 tells_language=not is_english,
                 keyterms=checked_keyterms(query.all("keyterm")),
             )

@@ -83,8 +83,16 @@ def test_channels_side_by_side_are_heard_as_one() -> None:
     assert first(f"{FORMAT}&channels=1")[0].format == AudioFormat("audio/pcm", 16_000)
 
 
-def test_hints_are_the_only_languages_that_may_be() -> None:
-    settings, problem = first(f"{FORMAT}&language=multi&language_hint=en&language_hint=fr-CA")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "language=multi&language_hint=en&language_hint=fr-CA",
+        "detect_language=en&detect_language=fr-CA",
+        "language=de&language_hint=de&detect_language=true&detect_language=en&detect_language=fr",
+    ],
+)
+def test_hints_are_the_only_languages_that_may_be(query: str) -> None:
+    settings, problem = first(f"{FORMAT}&{query}")
     assert problem is None
     assert (settings.language, settings.languages) == (None, ("en", "fr"))
 
@@ -107,6 +115,7 @@ def test_hints_are_the_only_languages_that_may_be() -> None:
         (f"{FORMAT}&utterance_end_ms=²", "utterance_end_ms"),
         (f"{FORMAT}&language=xx", "language"),
         (f"{FORMAT}&language=multi&language_hint=xx", "language_hint"),
+        (f"{FORMAT}&detect_language=perhaps", "detect_language"),
         (f"{FORMAT}&keyterm=" + "x" * 101, "keyterm"),
         (FORMAT + "".join(f"&keyterm={i}" for i in range(101)), "keyterm"),
         (f"{FORMAT}&keywords=word:-2", "keywords"),

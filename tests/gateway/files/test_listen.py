@@ -75,9 +75,14 @@ async def test_what_has_no_effect_is_named(client: httpx.AsyncClient) -> None:
     assert "x-lookhear-ignored" not in (await post(client, "language=en")).headers
 
 
-async def test_the_language_is_told_to_who_leaves_it_open(client: httpx.AsyncClient) -> None:
-    told = check_transcript((await post(client, "detect_language=true")).json())
-    assert told["results"]["channels"][0]["detected_language"] == "en"
+async def test_the_language_is_told_to_who_leaves_it_open(
+    shared: Running, client: httpx.AsyncClient
+) -> None:
+    for query, among in (("=true", ()), ("=en&detect_language=fr", ("en", "fr"))):
+        told = check_transcript((await post(client, f"detect_language{query}")).json())
+        assert told["results"]["channels"][0]["detected_language"] == "en"
+        settings = shared.engine.files[-1].settings
+        assert (settings.language, settings.languages) == (None, among)
 
 
 class Wordy(FakeEngine):
