@@ -79,9 +79,13 @@ def read_tokenizer(folder: Path, slow: Callable[[Path], Tokenizer]) -> tuple[Tok
         return slow(folder), folder / "vocab.json"
     read_json(path)
     try:
-        return Tokenizer.from_file(str(path)), path
+        tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises plain Exception for every kind of content
         raise CheckpointError(f"{path}: expected a tokenizer, got {error}") from error
+    # What a training run cut its texts to and filled them up with is saved in the file, too.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer, path
 
 
 def read_merges(folder: Path) -> models.BPE:

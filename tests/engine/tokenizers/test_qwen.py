@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
@@ -53,6 +54,20 @@ def test_tokenizer_json_gives_the_same(
     fast = QwenTokenizer.from_folder(tmp_path)
     assert fast.encode(text) == tokenizer.encode(text)
     assert all(fast.added[spelling] == tokenizer.added[spelling] for spelling in ADDED)
+
+
+def test_texts_are_neither_cut_nor_filled_up_as_they_were_in_training(
+    tokenizer: QwenTokenizer, theirs: Any, tmp_path: Path
+) -> None:
+    theirs.save_pretrained(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    trained = Tokenizer.from_file(str(path))
+    trained.enable_truncation(4)
+    trained.enable_padding(length=4)
+    trained.save(str(path))
+    fast = QwenTokenizer.from_folder(tmp_path)
+    for text in ("", "a", "a longer text than four"):
+        assert fast.encode(text) == tokenizer.encode(text)
 
 
 @pytest.mark.parametrize("spelling", ADDED)
