@@ -2,8 +2,9 @@
 
     any size --budget--> sides that are multiples of 32 --bicubic, normalise--> [frames, 3, H, W]
 
-The same numbers as the checkpoint's own processor makes (transformers, Qwen2VLImageProcessor and
-Qwen3VLVideoProcessor): bicubic with antialiasing on bytes, rounded, then one affine step.
+The same numbers as the checkpoint's own processor makes (transformers, Qwen2VLImageProcessor,
+Qwen3VLVideoProcessor and, of Qwen3-Omni, Qwen2VLVideoProcessor): bicubic with antialiasing on
+bytes, rounded, then one affine step.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ MAX_RATIO = 200  # of the sides
 @dataclass(frozen=True, slots=True)
 class PixelRules:
     """factor: pixels per token, both ways. frames: of a video, in one token. min_pixels,
-    max_pixels: of an image, or of all frames of a video. mean, std: of values from 0 to 1."""
+    max_pixels: of an image, or of a video: of all its frames, or, if per_frame, of each. mean, std:
+    of values from 0 to 1."""
 
     factor: int
     frames: int
@@ -42,6 +44,7 @@ class PixelRules:
     max_pixels: int
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+    per_frame: bool = False
 
     @classmethod
     def from_folder(cls, folder: Path, dims: VisionDims, *, video: bool = False) -> PixelRules:
@@ -77,9 +80,15 @@ class PixelRules:
         """Of a picture of a size that `image_size` or `video_size` gave."""
         return (size[0] // self.factor) * (size[1] // self.factor)
 
+    def of_each_frame(self, min_tokens: int, max_tokens: int) -> PixelRules:
+        """The same for videos whose frames are seen at the size of one, of so many tokens."""
+        rules = self.limited(max_tokens)
+        least = min(min_tokens * self.factor**2, rules.max_pixels)
+        return replace(rules, min_pixels=least, per_frame=True)
+
     def limited(self, max_tokens: int) -> PixelRules:
         """The same with at most so many tokens of pixels per image (per video: that many pixels in
-        all its frames). Very thin pictures exceed it: no side is less than a token."""
+        all its frames, or in each). Very thin pictures exceed it: no side is less than a token."""
         most = min(self.max_pixels, max(1, max_tokens) * self.factor**2)
         return replace(self, min_pixels=min(self.min_pixels, most), max_pixels=most)
 
@@ -97,7 +106,10 @@ class PixelRules:
         return self._fitted(size, 1, 1)
 
     def video_size(self, size: Size, num_frames: int) -> Size:
-        """The size at which frames of that size are seen: max_pixels are shared by all of them."""
+        """The size at which frames of that size are seen: max_pixels are shared by all of them, if
+        not those of each."""
+        if self.per_frame:
+            return self.image_size(size)
         height, width = size
         if min(size) < self.factor:
             scale = max(self.factor / height, self.factor / width)

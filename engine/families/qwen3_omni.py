@@ -24,6 +24,8 @@ from lookhear.engine.paged.request import Medium
 from lookhear.engine.paged.sound import HOP
 from lookhear.engine.qwen3_asr.windows import HostWindows
 
+# Least and most of a video's frame: the processor's own, which count more than its files' edges.
+FRAME_TOKENS = (128, 768)
 SHORTEST = 400  # samples, one Fourier transform: silence is put behind less
 
 
@@ -55,7 +57,7 @@ def build(
     pictures = PictureEncoder(
         model.sight.medium,
         PixelRules.from_folder(folder, dims).limited(config.max_picture_tokens),
-        PixelRules.from_folder(folder, dims, video=True),
+        PixelRules.from_folder(folder, dims, video=True).of_each_frame(*FRAME_TOKENS),
         Traits.from_folder(folder).frame_tokens,
         model.rate,
     )

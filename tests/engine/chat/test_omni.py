@@ -146,7 +146,7 @@ def test_the_prompt_is_the_processors(pair: tuple[Path, Any]) -> None:
         "<|im_start|>system\nBe brief.<|im_end|>\n"
         f"<|im_start|>user\n<|audio_start|>{audio * 48}<|audio_end|>What?<|im_end|>\n"
         "<|im_start|>assistant\nA thing.<|im_end|>\n"
-        f"<|im_start|>user\n<|vision_start|>{video * 36}<|vision_end|>"
+        f"<|im_start|>user\n<|vision_start|>{video * 210}<|vision_end|>"
         f"<|vision_start|>{image_ * 15}<|vision_end|><|audio_start|>{audio * 5}<|audio_end|>"
         "And now?<|im_end|>\n<|im_start|>assistant\n"
     )
@@ -155,7 +155,7 @@ def test_the_prompt_is_the_processors(pair: tuple[Path, Any]) -> None:
     assert [medium.time for _, medium in request.media if medium.time] == [RATE, 2 * RATE]
     (started,) = [event for event in events if isinstance(event, AnswerStarted)]
     usage = started.usage
-    assert (usage.audio, usage.video, usage.image) == (53, 36, 15)
+    assert (usage.audio, usage.video, usage.image) == (53, 210, 15)
     assert usage.prompt == len(request.tokens)
 
 

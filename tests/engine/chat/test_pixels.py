@@ -23,12 +23,14 @@ from lookhear.engine.chat.pixels import (
 )
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.core.request import RequestError
+from lookhear.engine.families.qwen3_omni import FRAME_TOKENS
 from lookhear.engine.models.vision_encoder import patchify
 from lookhear.engine.models.vision_weights import VisionDims
 
 MEAN, STD = (0.48, 0.5, 0.4), (0.25, 0.5, 0.3)
 RULES = PixelRules(32, 2, 65_536, 16_777_216, (0.5,) * 3, (0.5,) * 3)  # Qwen3-VL's own, of images
 VIDEO = PixelRules(32, 2, 4_096, 25_165_824, (0.5,) * 3, (0.5,) * 3)
+OMNI = VIDEO.of_each_frame(*FRAME_TOKENS)
 SMALL = PixelRules(8, 2, 256, 4_096, MEAN, STD)
 DIMS = VisionDims(
     width=32, layers=1, heads=2, ffn=8, channels=3, patch=4, frames=2, merge=2, out_width=8,
@@ -99,6 +101,18 @@ def test_video_sizes(height: int, width: int, num_frames: int, rules: PixelRules
             rules.video_size((height, width), num_frames)
         return
     assert rules.video_size((height, width), num_frames) == expected
+
+
+def test_each_frame_of_an_omni_has_the_limits_of_its_processor() -> None:
+    from transformers.models.qwen3_omni_moe.processing_qwen3_omni_moe import Qwen3OmniMoeProcessor
+
+    assert Qwen3OmniMoeProcessor.videos_kwargs["size"] == {
+        "shortest_edge": OMNI.min_pixels,
+        "longest_edge": OMNI.max_pixels,
+    }
+    for size in ((720, 1_280), (1_080, 1_920), (240, 320), (20, 300)):
+        for num_frames in (1, 2, 20, 120):
+            assert OMNI.video_size(size, num_frames) == their_size(size, OMNI)
 
 
 def test_a_single_frame_is_seen_as_if_it_were_there_twice() -> None:
@@ -201,11 +215,12 @@ def test_the_largest_image_gives_way_first() -> None:
     assert 700 <= RULES.num_tokens(large) <= 900
 
 
-def test_a_video_stays_within_its_tokens() -> None:
-    size = share_video_tokens(VIDEO, (1_080, 1_920), 20, 2_000)
-    assert 1_200 <= 10 * VIDEO.num_tokens(size) <= 2_000
+@pytest.mark.parametrize("rules", [VIDEO, OMNI], ids=["VIDEO", "OMNI"])
+def test_a_video_stays_within_its_tokens(rules: PixelRules) -> None:
+    size = share_video_tokens(rules, (1_080, 1_920), 20, 2_000)
+    assert 1_200 <= 10 * rules.num_tokens(size) <= 2_000
     with pytest.raises(RequestError, match="at most 3 tokens together"):
-        share_video_tokens(VIDEO, (1_080, 1_920), 20, 3)
+        share_video_tokens(rules, (1_080, 1_920), 20, 3)
 
 
 @pytest.mark.parametrize(
