@@ -30,6 +30,7 @@ Size = tuple[int, int]  # height, width
 
 LOW_TOKENS = 256  # detail "low": 512 x 512 pixels' worth where a token is 32 x 32
 MAX_RATIO = 200  # of the sides
+EDGES = {"shortest_edge": "min_pixels", "longest_edge": "max_pixels"}  # pixels, by either name
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,9 @@ class PixelRules:
             path = folder / "preprocessor_config.json"
             config = read_json(path, required=False)
         size = {**config, **(config.get("size") or {})}
+        if not video:  # of an image these count more than edges that are there, too
+            named = {edge: config.get(name) for edge, name in EDGES.items()}
+            size |= {edge: pixels for edge, pixels in named.items() if pixels is not None}
         for key, expected in (
             ("patch_size", dims.patch),
             ("merge_size", dims.merge),
@@ -69,8 +73,7 @@ class PixelRules:
             if config.get(key) != expected:
                 theirs = f"the vision encoder's {expected}"
                 raise CheckpointError.of(path, key, theirs, config.get(key))
-        least = _pixels(size, path, "shortest_edge", "min_pixels")
-        most = _pixels(size, path, "longest_edge", "max_pixels")
+        least, most = (_pixels(size, path, *names) for names in EDGES.items())
         mean, std = (read_channels(config, path, key) for key in ("image_mean", "image_std"))
         if min(std) <= 0:
             raise CheckpointError.of(path, "image_std", "positive numbers", std)

@@ -238,6 +238,19 @@ def test_processors_that_do_not_fit(tmp_path: Path, change: dict[str, Any], mess
         PixelRules.from_folder(tmp_path, DIMS)
 
 
+def test_pixels_of_an_image_count_more_than_its_edges(tmp_path: Path) -> None:
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    config = {**CONFIG, "min_pixels": 512, "max_pixels": 2_048}
+    for name in ("preprocessor_config.json", "video_preprocessor_config.json"):
+        (tmp_path / name).write_text(json.dumps(config))
+    theirs: Any = Qwen2VLImageProcessorPil.from_pretrained(tmp_path).size
+    ours = PixelRules.from_folder(tmp_path, DIMS)
+    assert (ours.min_pixels, ours.max_pixels) == (512, 2_048)
+    assert (theirs["shortest_edge"], theirs["longest_edge"]) == (512, 2_048)
+    assert PixelRules.from_folder(tmp_path, DIMS, video=True) == SMALL
+
+
 def test_where_the_rules_are_kept(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"processor_config.json: patch_size"):
         PixelRules.from_folder(tmp_path, DIMS)
