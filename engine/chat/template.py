@@ -16,6 +16,8 @@ from typing import Any
 
 import jinja2
 import jinja2.ext
+import jinja2.nodes
+import jinja2.parser
 import jinja2.sandbox
 
 from lookhear.engine.chat.plain_tools import as_plain_text
@@ -39,6 +41,8 @@ KINDS: dict[type, str] = {ImagePart: "image", VideoPart: "video", AudioPart: "au
 # Longer numbers are none of ours, but a client's, in a variable that a template writes.
 _MARK = re.compile("\ue000(\\d{1,9})\ue001")
 _WORD = re.compile(r"[A-Za-z0-9_.$-]{1,64}")  # cannot spell a special token
+# What transformers always hands over; a template may ask whether they are none.
+_NONE: Mapping[str, None] = {"tools": None, "documents": None}
 _TEXTS = "lookhear_texts"  # the variable that filters find the marked texts by
 
 # What a template may raise by variables that a client made up: 1 / n, range(10**9), call(itself).
@@ -185,7 +189,9 @@ class ChatTemplate:
 
     def __init__(self, source: str, tokens: Mapping[str, str], origin: Path) -> None:
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=[jinja2.ext.loopcontrols, _Generation],
         )
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _refuse
@@ -265,7 +271,7 @@ class ChatTemplate:
         shown = {"tools": [written.tool(tool) for tool in tools]} if tools else {}
         try:
             text = self._template.render(
-                **{**self._tokens, **(variables or {}), **shown, _TEXTS: written},
+                **{**_NONE, **self._tokens, **(variables or {}), **shown, _TEXTS: written},
                 messages=given,
                 add_generation_prompt=ask,
             )
@@ -297,6 +303,18 @@ def _text_of(part: Part) -> str | EmbeddingsPart | None:
     if isinstance(part, TextPart):
         return part.text
     return part if isinstance(part, EmbeddingsPart) else None
+
+
+class _Generation(jinja2.ext.Extension):
+    """`{% generation %}` says which text is an answer's, of which a training run learns. It is
+    written as it stands; what is set within it is not known behind it."""
+
+    tags = {"generation"}
+
+    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return jinja2.nodes.Scope(body, lineno=line)
 
 
 @jinja2.pass_context

@@ -88,6 +88,36 @@ def test_a_broken_template_is_the_checkpoints_error() -> None:
         template("{% if %}")
 
 
+ASKS_FOR_TOOLS = """\
+{%- if tools is not none -%}{{- 'Tools: ' + tools | tojson -}}{%- endif -%}
+{%- if documents is not none -%}{{- 'Documents' -}}{%- endif -%}
+{%- for message in messages %}{{ message.content }}{% endfor -%}
+"""
+MARKS_ANSWERS = """\
+{%- set who = 'nobody' %}
+{%- for message in messages %}
+  {%- if message.role == 'assistant' %}
+    {%- generation %}{% set who = 'it' %}{{ '<a>' + message.content + '</a>' }}
+    {% endgeneration %}
+  {%- else %}
+    {{- message.content }}
+  {%- endif %}
+{{ who }}
+{%- endfor %}
+"""
+
+
+@pytest.mark.parametrize("source", [ASKS_FOR_TOOLS, MARKS_ANSWERS], ids=["tools", "generation"])
+def test_templates_are_rendered_as_transformers_does(source: str) -> None:
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    said = [("user", "a"), ("assistant", "b"), ("user", "c")]
+    plain = [{"role": role, "content": text} for role, text in said]
+    (theirs,), _ = render_jinja_template([plain], chat_template=source, add_generation_prompt=True)
+    messages = [ChatMessage(role, [TextPart(text)]) for role, text in said]
+    assert joined(template(source).render(messages)) == theirs
+
+
 @pytest.mark.parametrize("form", ["jinja", "json", "tokenizer", "named", "none"])
 def test_where_templates_are(tmp_path: Path, form: str) -> None:
     source = "{{ bos_token }}{{ messages[0].content }}!"
