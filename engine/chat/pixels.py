@@ -27,6 +27,7 @@ from lookhear.engine.models.vision_weights import VisionDims
 Frames = NDArray[np.uint8]  # [frames, height, width, 3], RGB
 Pixels = NDArray[np.float32]  # [frames, 3, height, width]
 Size = tuple[int, int]  # height, width
+Channels = tuple[float, float, float]  # a number for red, green and blue
 
 LOW_TOKENS = 256  # detail "low": 512 x 512 pixels' worth where a token is 32 x 32
 MAX_RATIO = 200  # of the sides
@@ -43,8 +44,8 @@ class PixelRules:
     frames: int
     min_pixels: int
     max_pixels: int
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: Channels
+    std: Channels
     per_frame: bool = False
 
     @classmethod
@@ -74,9 +75,7 @@ class PixelRules:
                 theirs = f"the vision encoder's {expected}"
                 raise CheckpointError.of(path, key, theirs, config.get(key))
         least, most = (_pixels(size, path, *names) for names in EDGES.items())
-        mean, std = (read_channels(config, path, key) for key in ("image_mean", "image_std"))
-        if min(std) <= 0:
-            raise CheckpointError.of(path, "image_std", "positive numbers", std)
+        mean, std = read_normalisation(config, path)
         return cls(dims.factor, dims.frames, least, most, mean, std)
 
     def num_tokens(self, size: Size) -> int:
@@ -228,8 +227,22 @@ def _pixels(config: Mapping[str, Any], path: Path, *names: str) -> int:
     return value
 
 
-def read_channels(config: Mapping[str, Any], path: Path, key: str) -> tuple[float, float, float]:
-    """Three numbers of a JSON file; raises `CheckpointError`."""
+def read_normalisation(config: Mapping[str, Any], path: Path) -> tuple[Channels, Channels]:
+    """Mean and deviation of values from 0 to 1, as which all pixels are seen. Raises
+    `CheckpointError`, also where a processor leaves them otherwise."""
+    for key in ("do_rescale", "do_normalize"):
+        if config.get(key) is False:
+            raise CheckpointError.of(path, key, "true", False)
+    scale = config.get("rescale_factor")
+    if scale is not None and not (isinstance(scale, float) and math.isclose(scale, 1 / 255)):
+        raise CheckpointError.of(path, "rescale_factor", "1 / 255", scale)
+    mean, std = (_channels(config, path, key) for key in ("image_mean", "image_std"))
+    if min(std) <= 0:
+        raise CheckpointError.of(path, "image_std", "positive numbers", std)
+    return mean, std
+
+
+def _channels(config: Mapping[str, Any], path: Path, key: str) -> Channels:
     value = config.get(key)
     if not (
         isinstance(value, list)

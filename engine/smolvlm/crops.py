@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lookhear.engine.chat.pictures import HeldPictures, Label, PartError, PartMedia, Place, blamed
-from lookhear.engine.chat.pixels import Size, check_ratio, read_channels
+from lookhear.engine.chat.pixels import Size, check_ratio, read_normalisation
 from lookhear.engine.checkpoints.loader import CheckpointError, read_json, section, whole_number
 from lookhear.engine.messages import ImagePart
 from lookhear.engine.paged.request import Medium
@@ -57,9 +57,7 @@ class CropRules:
             theirs = f"the vision encoder's {dims.size}"
             raise CheckpointError.of(path, "max_image_size.longest_edge", theirs, size)
         longest = whole_number(section(config, "size", path), path, "longest_edge")
-        mean, std = (read_channels(config, path, key) for key in ("image_mean", "image_std"))
-        if min(std) <= 0:
-            raise CheckpointError.of(path, "image_std", "positive numbers", std)
+        mean, std = read_normalisation(config, path)
         cuts = config.get("do_image_splitting", True)
         return cls(size, longest if cuts else size, mean, std)
 

@@ -230,6 +230,9 @@ def test_a_video_stays_within_its_tokens(rules: PixelRules) -> None:
         ({"size": {"longest_edge": 5}}, "size.shortest_edge: expected pixels >= 1, got None"),
         ({"image_mean": [0.5]}, "image_mean: expected three numbers"),
         ({"image_std": [0.5, 0, 1]}, "image_std: expected positive numbers"),
+        ({"do_normalize": False}, "do_normalize: expected true, got False"),
+        ({"do_rescale": False}, "do_rescale: expected true, got False"),
+        ({"rescale_factor": 1 / 127.5}, "rescale_factor: expected 1 / 255, got 0.0078"),
     ],
 )
 def test_processors_that_do_not_fit(tmp_path: Path, change: dict[str, Any], message: str) -> None:
