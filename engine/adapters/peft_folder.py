@@ -45,7 +45,7 @@ _PLAIN: Mapping[str, tuple[Any, ...]] = {
 }
 # Beginnings (`init_lora_weights`) that take something away from the model's own weights, which the
 # adapter gives back: beside the published ones it would be there twice.
-_TAKING = ("pissa", "olora", "corda", "loftq")
+_TAKING = ("pissa", "olora", "corda", "loftq", "lora_ga")
 _LEAVING = (
     "a beginning that leaves the model's weights as they are (peft's save_pretrained converts "
     "others: path_initial_model_for_weight_conversion)"

@@ -222,6 +222,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"init_lora_weights": "pissa_niter_4"},
         "init_lora_weights: expected a beginning that leaves the model's weights as they are",
     ),
+    "lora_ga": (
+        {"init_lora_weights": "lora_ga"},
+        "init_lora_weights: expected a beginning that leaves the model's weights as they are",
+    ),
     "kasa": ({"kasa_config": {"beta": 0.1}}, "kasa_config: expected None"),
     "rank": ({"r": 3}, "expected shape [3, 48], got [4, 48]"),
     "large": ({"r": 65}, "r: expected at most 64 (--max-adapter-rank), got 65"),
