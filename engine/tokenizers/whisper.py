@@ -58,7 +58,7 @@ class WhisperTokenizer(ByteLevelTokenizer):
         vocab_size = config.get("vocab_size")
         if not isinstance(vocab_size, int):
             raise CheckpointError.of(folder / "config.json", "vocab_size", "a number", vocab_size)
-        generation = read_json(folder / "generation_config.json", required=False)
+        generation = read_generation(folder, config)
         tokenizer, source = read_tokenizer(folder, _from_slow_files)
         return cls(tokenizer, generation, vocab_size, source)
 
@@ -117,6 +117,12 @@ class WhisperTokenizer(ByteLevelTokenizer):
         if not isinstance(heads, list) or not heads:
             return None
         return [(int(layer), int(head)) for layer, head in heads]
+
+
+def read_generation(folder: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """generation_config.json; of older checkpoints, which have none, config.json says the same."""
+    path = folder / "generation_config.json"
+    return read_json(path) if path.is_file() else config
 
 
 def _from_slow_files(folder: Path) -> Tokenizer:

@@ -5,8 +5,9 @@ Nothing is remembered between calls: caches, rows, slots and lengths are argumen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, read_json
 from lookhear.engine.models.caches import CrossCache, SelfCache
+from lookhear.engine.tokenizers.whisper import read_generation
 from lookhear.engine.whisper.encoder import KeysValues, split_heads
 from lookhear.engine.whisper.settled import OVERLAP, SettledAudio
 from lookhear.engine.whisper.silence import SILENT_LOG_MEL, EncodedSilence
@@ -68,7 +70,7 @@ class WhisperModel:
         """
         config = read_json(folder / "config.json")
         dims = WhisperDims.from_config(config, folder / "config.json")
-        never = _never_written(folder, config.get("eos_token_id")) if trim_head else set()
+        never = _never_written(folder, config) if trim_head else set()
         on_cpu = torch.device(device).type == "cpu"
         mixed = dtype == torch.bfloat16 and on_cpu and supports_half_weights()
         half = half_decoder and on_cpu and dtype == torch.float32 and supports_half_weights()
@@ -279,16 +281,17 @@ class AttentionWeights:
         return torch.stack([self._held[head] for head in self._heads], dim=1)
 
 
-def _never_written(folder: Path, eot: object) -> set[int]:
+def _never_written(folder: Path, config: Mapping[str, Any]) -> set[int]:
     """Text ids (below the end token) whose logits nobody needs.
 
-    `suppress_tokens` of generation_config.json, and the ranges [first, last) of `unused_tokens` in
+    `suppress_tokens` (see `read_generation`), and the ranges [first, last) of `unused_tokens` in
     lookhear.json: a small checkpoint in the standard id order uses few of its 50,257 text ids, and
     the others would be most of the work of a decode step.
     """
+    eot = config.get("eos_token_id")
     if not isinstance(eot, int):
         return set()
-    generation = read_json(folder / "generation_config.json", required=False)
+    generation = read_generation(folder, config)
     never = {int(i) for i in generation.get("suppress_tokens") or ()}
     path = folder / "lookhear.json"
     for pair in read_json(path, required=False).get("unused_tokens", ()):

@@ -58,6 +58,15 @@ def test_one_stretch_of_ids(tmp_path: Path, suppress: range) -> None:
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
 
 
+def test_an_older_config_says_what_is_left_out(tmp_path: Path) -> None:
+    folder = build_random_whisper(
+        tmp_path, layers=1, width=16, vocab=VOCAB, tokenizer=False,
+        config={"eos_token_id": EOT, "suppress_tokens": list(range(100))},
+    )  # fmt: skip
+    assert not (folder / "generation_config.json").exists()
+    assert WhisperModel.from_folder(folder).weights.head.out_features == VOCAB - 100
+
+
 def test_ranges_of_unused_ids(tmp_path: Path) -> None:
     model = load(tmp_path, [5], unused=[[100, 250], [260, 380]])
     kept = model.logits(torch.zeros(1, 16)).isfinite()[0].nonzero()[:, 0].tolist()

@@ -100,6 +100,23 @@ def test_a_bare_generation_config(
     assert t.suppress_tokens == [] and t.begin_suppress_tokens == [] and t.alignment_heads is None
 
 
+def test_an_older_config_says_what_is_never_written(folder: Path, tmp_path: Path) -> None:
+    """As transformers reads it: only where no generation_config.json says it."""
+    from transformers import GenerationConfig, WhisperConfig
+
+    edited(folder, tmp_path)
+    lists = {"suppress_tokens": [1, 2, 7], "begin_suppress_tokens": [220, EOT]}
+    config = {**read_json(tmp_path / "config.json"), **lists}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    t = WhisperTokenizer.from_folder(tmp_path)
+    assert t.suppress_tokens == t.begin_suppress_tokens == []
+    (tmp_path / "generation_config.json").unlink()
+    t = WhisperTokenizer.from_folder(tmp_path)
+    theirs = GenerationConfig.from_model_config(WhisperConfig.from_pretrained(tmp_path))
+    assert t.suppress_tokens == theirs.suppress_tokens == [1, 2, 7]
+    assert t.begin_suppress_tokens == theirs.begin_suppress_tokens == [220, EOT]
+
+
 def test_the_files_of_older_checkpoints(
     folder: Path, tmp_path: Path, tokenizer: WhisperTokenizer
 ) -> None:
