@@ -66,6 +66,19 @@ def section(config: Mapping[str, Any], key: str, source: Path) -> dict[str, Any]
     return value
 
 
+def rope_section(
+    config: Mapping[str, Any], source: Path, kinds: Sequence[str] = ("default",)
+) -> Mapping[str, Any]:
+    """What a parsed config says of rotary positions, {} if nothing: its rope_scaling, as
+    transformers 4 wrote it, before its rope_parameters. Neither may be of other than those kinds,
+    so that no stretched context is taken for a plain one."""
+    ropes = [config.get(key) or {} for key in ("rope_scaling", "rope_parameters")]
+    for rope in ropes:
+        if (kind := rope.get("rope_type", rope.get("type", "default"))) not in kinds:
+            raise CheckpointError.of(source, "rope_type", "'default'", kind)
+    return ropes[0] or ropes[1]
+
+
 def whole_number(config: Mapping[str, Any], source: Path, key: str, *aliases: str) -> int:
     """A number >= 1 of a parsed config, under the first of its names that is there."""
     names = (key, *aliases)

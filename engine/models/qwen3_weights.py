@@ -10,7 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, whole_number
+from lookhear.engine.checkpoints.loader import (
+    CheckpointError,
+    CheckpointReader,
+    rope_section,
+    whole_number,
+)
 from lookhear.engine.models.gated_ffn import (
     DenseFeedForward,
     ExpertDims,
@@ -98,10 +103,7 @@ def _rope(
     config: Mapping[str, Any], source: Path, head_dim: int
 ) -> tuple[float, tuple[int, int, int] | None]:
     """Base of the frequencies and M-RoPE's sections, as transformers 4 or 5 wrote them."""
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind not in ("default", "mrope"):
-        raise CheckpointError.of(source, "rope_type", "'default'", kind)
+    rope = rope_section(config, source, ("default", "mrope"))
     theta = float(rope.get("rope_theta", config.get("rope_theta", 10_000.0)))
     sections = rope.get("mrope_section")
     if sections is None:

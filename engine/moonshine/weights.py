@@ -16,7 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lookhear.engine.checkpoints.loader import CheckpointError, CheckpointReader, whole_number
+from lookhear.engine.checkpoints.loader import (
+    CheckpointError,
+    CheckpointReader,
+    rope_section,
+    whole_number,
+)
 from lookhear.engine.models.layers import (
     EncoderLayer,
     FeedForward,
@@ -82,9 +87,7 @@ class MoonshineDims:
             raise CheckpointError.of(source, "hidden_size", f"a multiple of {2 * heads}", width)
         if (found := config.get("head_dim") or width // heads) != width // heads:
             raise CheckpointError.of(source, "head_dim", f"{width // heads}", found)
-        rope = {**config, **(config.get("rope_parameters") or config.get("rope_scaling") or {})}
-        if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
-            raise CheckpointError.of(source, "rope_type", "'default'", kind)
+        rope = {**config, **rope_section(config, source)}
         rotary = int(width // heads * float(rope.get("partial_rotary_factor", turned)))
         if rotary % 2 or rotary < 2:
             raise CheckpointError.of(source, "partial_rotary_factor", "an even part", rotary)

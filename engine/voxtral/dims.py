@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lookhear.engine.checkpoints.loader import CheckpointError, section, whole_number
+from lookhear.engine.checkpoints.loader import (
+    CheckpointError,
+    rope_section,
+    section,
+    whole_number,
+)
 
 DELAY_WIDTH = 32  # between the two products that a delay goes through, of all that are published
 
@@ -47,9 +52,7 @@ class StackDims:
             raise CheckpointError.of(source, "head_dim", "an even number", head_dim)
         if (act := config.get("hidden_act", "silu")) != "silu":
             raise CheckpointError.of(source, "hidden_act", "'silu'", act)
-        rope = config.get("rope_parameters") or {}
-        if (kind := rope.get("rope_type", "default")) != "default":
-            raise CheckpointError.of(source, "rope_type", "'default'", kind)
+        rope = rope_section(config, source)
         return cls(
             width=width,
             layers=number("num_hidden_layers"),

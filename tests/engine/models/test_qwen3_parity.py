@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.models.qwen3 import Qwen3Model
 from lookhear.engine.paged.digests import block_digests
 from lookhear.kernels import rope_angles, rope_frequencies
@@ -196,6 +197,34 @@ def test_three_equal_axes_are_one(pair: Pair) -> None:
     positions = torch.arange(20).expand(3, 20)
     batch = paged_batch([[2, 1]], [0], [20], positions=positions)
     close(model.logits(model.forward(tokens, batch, cache)), pair.their_logits(tokens))
+
+
+def change(folder: Path, **fields: object) -> None:
+    """Of its config."""
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def test_rope_scaling_counts_more_than_rope_parameters(tmp_path: Path) -> None:
+    from transformers import Qwen3ForCausalLM
+
+    build_random_qwen3(tmp_path)
+    parameters, scaling = ({"rope_type": "default", "rope_theta": base} for base in (5e3, 77.0))
+    change(tmp_path, rope_parameters=parameters, rope_scaling=scaling)
+    theirs: Any = Qwen3ForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    tokens = draw_tokens(50, 0)
+    ours = Qwen3Model.from_folder(tmp_path)
+    close(Decoder(ours).step({"a": tokens})["a"], Pair(ours, theirs).their_logits(tokens))
+
+
+@pytest.mark.parametrize("key", ["rope_scaling", "rope_parameters"])
+def test_a_stretched_context_is_refused_wherever_it_stands(tmp_path: Path, key: str) -> None:
+    build_random_qwen3(tmp_path)
+    plain: dict[str, Any] = {"rope_type": "default", "rope_theta": 5e3}
+    ropes = {"rope_scaling": plain, "rope_parameters": plain}
+    change(tmp_path, **{**ropes, key: {"rope_type": "yarn", "factor": 4.0}})
+    with pytest.raises(CheckpointError, match="rope_type: expected 'default', got 'yarn'"):
+        Qwen3Model.from_folder(tmp_path)
 
 
 def test_three_axes_are_those_of_qwen3_vl() -> None:

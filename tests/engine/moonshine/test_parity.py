@@ -218,6 +218,7 @@ def test_other_precisions_stay_close(tmp_path: Path) -> None:
         ({"decoder_num_key_value_heads": 2}, "as many as of the decoder"),
         ({"encoder_hidden_act": "relu"}, "encoder_hidden_act: expected 'gelu'"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "rope_type: expected 'default'"),
+        ({"rope_scaling": {"type": "linear"}}, "rope_type: expected 'default', got 'linear'"),
         ({"rope_parameters": {"partial_rotary_factor": 0.4}}, "partial_rotary_factor: expected"),
         ({"eos_token_id": "x"}, "eos_token_id: expected token ids"),
         (

@@ -218,6 +218,7 @@ def test_names_of_newer_checkpoints(tmp_path: Path, pair: Pair) -> None:
         ("audio_config", {"head_dim": 7}, "head_dim"),
         ("text_config", {"num_key_value_heads": 3}, "num_key_value_heads"),
         ("text_config", {"rope_parameters": {"rope_type": "yarn"}}, "rope_type"),
+        ("text_config", {"rope_scaling": {"type": "linear"}}, "rope_type"),
         ("text_config", {"num_hidden_layers": 2}, "unexpected tensors"),
         ("", {"downsample_factor": 2}, "audio_length_per_tok"),
         ("", {"projector_hidden_act": "silu"}, "projector_hidden_act"),
