@@ -165,6 +165,11 @@ class CheckpointReader:
         """Of a tensor that is there."""
         return tuple(self._container.read(name).shape)
 
+    def are_alike(self, one: str, other: str) -> bool:
+        """Whether two stored tensors are the same, which is found out without copies of them."""
+        first, second = (self._reading(name, self._container.read) for name in (one, other))
+        return first.dtype == second.dtype and torch.equal(first, second)
+
     def all_whole(self) -> dict[str, Tensor]:
         """Every tensor by name, multiplied out, in the reader's dtype: to hand them to others."""
         found = {}

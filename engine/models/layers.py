@@ -75,6 +75,14 @@ class WeightSource:
         self.num_parameters += tensor.numel()
         return tensor if self._dtype is None else tensor.to(self._dtype)
 
+    def tied_head(self, name: str, embeddings: str, tokens: Tensor) -> Tensor:
+        """What a config takes for the same as the embeddings: those, unless the checkpoint stores
+        another one, which then is what was trained (so does transformers). tokens: what was taken
+        of the name of embeddings."""
+        if name not in self._reader or self._reader.are_alike(name, embeddings):
+            return tokens
+        return self.take(name, *tokens.shape)
+
     def __contains__(self, name: str) -> bool:
         return name in self._reader
 

@@ -136,7 +136,14 @@ class Qwen3AsrModel:
                 source, shape.encoder, tower=names.tower, up=names.up, down=names.down
             )
             weights = read_weights(
-                reader, shape.decoder, body=names.body, head=names.head, half=half, linears=linears
+                reader,
+                shape.decoder,
+                body=names.body,
+                head=names.head,
+                # The code that the original form was published with looks at no other head.
+                always_tied=names is _ORIGINAL,
+                half=half,
+                linears=linears,
             )
         reader.finish(ignore=tied_copy(shape.decoder, names.head))
         return cls(

@@ -157,6 +157,7 @@ def read_weights(
     body: str = "model",
     head: str | None = "lm_head",
     labels: int | None = None,
+    always_tied: bool = False,
     half_head: bool = False,
     half: bool = False,
     linears: torch.dtype | None = None,
@@ -168,6 +169,7 @@ def read_weights(
 
     labels: how many the head tells apart, where it classifies tokens instead of foretelling them;
     it is not tied then and may have a bias.
+    always_tied: a tied head is the embeddings, whatever is stored beside them.
     half_head: a bfloat16 head on a CPU is kept in float16, which takes as much memory and holds
     every such number but the tiniest. One row takes 0.6 times as long and has more exact logits;
     4 rows take as long, and 16 rows, a draft's, 1.7 times.
@@ -186,14 +188,17 @@ def read_weights(
         )
     source = WeightSource(reader, half=half, linears=linears)
     inside = f"{body}." if body else ""
-    tokens = source.take(f"{inside}embed_tokens.weight", dims.vocab, dims.width)
+    embeddings = f"{inside}embed_tokens.weight"
+    tokens = source.take(embeddings, dims.vocab, dims.width)
     bias: Tensor | None = None
     if labels is not None:
         own_head = source.take(f"{head}.weight", labels, dims.width)
         if f"{head}.bias" in reader:
             bias = source.take(f"{head}.bias", labels)
-    elif dims.tied_head or head is None:
+    elif head is None or (dims.tied_head and always_tied):
         own_head = tokens
+    elif dims.tied_head:
+        own_head = source.tied_head(f"{head}.weight", embeddings, tokens)
     else:
         own_head = source.take(f"{head}.weight", dims.vocab, dims.width)
     return Qwen3Weights(

@@ -189,10 +189,13 @@ def read_encoder(source: MoonshineSource, layers: int) -> EncoderWeights:
 def read_decoder(source: MoonshineSource, num_others: int) -> DecoderWeights:
     """Takes the decoder's tensors. num_others: parameters of the rest."""
     dims = source.dims
-    tokens = source.take("model.decoder.embed_tokens.weight", dims.vocab, dims.width)
-    head = tokens
-    if not dims.tied_head:
-        head = source.take("proj_out.weight", dims.vocab, dims.width)
+    embeddings, out = "model.decoder.embed_tokens.weight", "proj_out.weight"
+    tokens = source.take(embeddings, dims.vocab, dims.width)
+    head = (
+        source.tied_head(out, embeddings, tokens)
+        if dims.tied_head
+        else source.take(out, dims.vocab, dims.width)
+    )
     names = (f"model.decoder.layers.{i}" for i in range(dims.decoder_layers))
     return DecoderWeights(
         tokens=tokens,

@@ -93,8 +93,9 @@ class VoxtralSource(WeightSource):
         """All of its tensors, and the head's."""
         dims = self._dims
         shape = dims.vocab, dims.text.width
-        tokens = self.take(f"{self._text}.embed_tokens.weight", *shape)
-        head = tokens if dims.tied_head else self.take(f"{self.head}.weight", *shape)
+        embeddings, out = f"{self._text}.embed_tokens.weight", f"{self.head}.weight"
+        tokens = self.take(embeddings, *shape)
+        head = self.tied_head(out, embeddings, tokens) if dims.tied_head else self.take(out, *shape)
         stack = self._stack(self._text, dims.text, is_audio=False)
         return DecoderWeights(tokens, stack, pack_linear(head, half=self._half))
 

@@ -143,8 +143,13 @@ def read_weights(
     decoding = _Source(reader, width, tower, half=half_decoder, int8=int8)
     source = _Source(reader, width, tower, dtype=encoder_dtype, int8=int8)
     decoder = "model.decoder"
-    tokens = decoding.take(f"{decoder}.embed_tokens.weight", dims.vocab, width)
-    head = tokens if dims.tied_head else decoding.take("proj_out.weight", dims.vocab, width)
+    embeddings = f"{decoder}.embed_tokens.weight"
+    tokens = decoding.take(embeddings, dims.vocab, width)
+    head = (
+        decoding.tied_head("proj_out.weight", embeddings, tokens)
+        if dims.tied_head
+        else decoding.take("proj_out.weight", dims.vocab, width)
+    )
     ranges = _kept_ranges(dims.vocab, never)
     # The largest comes first: while it is packed, it is in memory more than once.
     packed_head = pack_linear(
