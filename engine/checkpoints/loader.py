@@ -249,6 +249,8 @@ class CheckpointReader:
         """Raises if the checkpoint holds tensors that nobody took: it is not the model we think.
         ignore: their names; parts: what the names of whole parts begin with."""
         left = set(self._container.names) - self._taken - set(ignore)
+        if isinstance(container := self._container, Quantised):
+            left = {name for name in left if not container.adds_nothing(name)}
         extra = sorted(name for name in left if not name.startswith(parts))
         if extra:
             shown = ", ".join(extra[:5]) + (", ..." if len(extra) > 5 else "")

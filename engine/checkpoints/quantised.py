@@ -76,6 +76,12 @@ class Quantised:
             raise ValueError("expected one scale beside it, got that of no single matrix")
         return tensor
 
+    def adds_nothing(self, name: str) -> bool:
+        """Whether it is a bias of zeros, as AutoGPTQ gave every matrix, whatever the model has."""
+        matrix = self._held.get(f"{name.removesuffix('.bias')}.weight")
+        is_given = name.endswith(".bias") and matrix is not None and isinstance(matrix[1], Gptq)
+        return is_given and not self.read(name).any()
+
     def rows(self, name: str) -> tuple[Tensor, Tensor] | None:
         """A matrix as `Layout.rows` has it."""
         held, layout = self._held[name]

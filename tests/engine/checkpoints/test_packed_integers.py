@@ -61,6 +61,28 @@ def test_gptq_is_what_its_library_makes_of_it(
     assert torch.equal(found.take("a.weight", 13, 48), expected)
 
 
+def test_biases_of_zeros_are_none(tmp_path: Path) -> None:
+    """AutoGPTQ stores one beside every matrix; one that is not zeros is of another model."""
+    build_random_qwen3(tmp_path)
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    name = "model.layers.0.self_attn.o_proj"
+    out, inside = tensors.pop(f"{name}.weight").shape
+    packed = gptq(draw(out, inside, 4, 16), 4)
+    tensors |= {f"{name}.{part}": tensor.contiguous() for part, tensor in packed.items()}
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "quantization_config": GPTQ}))
+    save_file(tensors, path)
+    alone = Qwen3Model.from_folder(tmp_path).num_parameters
+    save_file({**tensors, f"{name}.bias": torch.zeros(out, dtype=torch.float16)}, path)
+    assert Qwen3Model.from_folder(tmp_path).num_parameters == alone
+    for other in (f"{name}.bias", "model.norm.bias"):
+        value = torch.zeros(out) if "norm" in other else torch.full((out,), 0.5)
+        save_file({**tensors, other: value}, path)
+        with pytest.raises(CheckpointError, match=f"1 unexpected tensors: {other}"):
+            Qwen3Model.from_folder(tmp_path)
+
+
 def test_awq_is_what_its_library_makes_of_it(tmp_path: Path) -> None:
     tensors, expected = known("awq", "4")
     assert torch.equal(reader(tmp_path, AWQ, tensors).take("a.weight", 32, 48), expected)
