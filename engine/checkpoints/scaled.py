@@ -20,8 +20,8 @@ from lookhear.engine.checkpoints.layout import IntegerMatrix, Stored
 
 _SCALES = (".weight_scale_inv", ".weight_scale")
 _ZEROS = ".weight_zero_point"
-# Of activations: here these are not rounded, so nothing is lost without them.
-_UNUSED = (".input_scale", ".activation_scale")
+# Of activations, keys and values: here these are not rounded by them, so nothing is lost.
+_UNUSED = (".input_scale", ".activation_scale", ".output_scale", ".k_scale", ".v_scale")
 _STORED = (torch.float8_e4m3fn, torch.float8_e5m2, torch.int8)
 
 
