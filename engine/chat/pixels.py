@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from lookhear.engine.checkpoints.loader import CheckpointError, read_json
+from lookhear.engine.checkpoints.loader import CheckpointError, read_json, whole_number
 from lookhear.engine.core.request import RequestError
 from lookhear.engine.models.vision_weights import VisionDims
 
@@ -31,6 +31,7 @@ Channels = tuple[float, float, float]  # a number for red, green and blue
 
 LOW_TOKENS = 256  # detail "low": 512 x 512 pixels' worth where a token is 32 x 32
 MAX_RATIO = 200  # of the sides
+CAPPED_TOKENS = 768  # of a frame, where a video processor says that they are capped and not how
 EDGES = {"shortest_edge": "min_pixels", "longest_edge": "max_pixels"}  # pixels, by either name
 
 
@@ -38,7 +39,8 @@ EDGES = {"shortest_edge": "min_pixels", "longest_edge": "max_pixels"}  # pixels,
 class PixelRules:
     """factor: pixels per token, both ways. frames: of a video, in one token. min_pixels,
     max_pixels: of an image, or of a video: of all its frames, or, if per_frame, of each. mean, std:
-    of values from 0 to 1."""
+    of values from 0 to 1. frame_tokens: that a frame of a video has at most, which then gets no
+    more than its share of max_pixels, either."""
 
     factor: int
     frames: int
@@ -47,6 +49,7 @@ class PixelRules:
     mean: Channels
     std: Channels
     per_frame: bool = False
+    frame_tokens: int | None = None
 
     @classmethod
     def from_folder(cls, folder: Path, dims: VisionDims, *, video: bool = False) -> PixelRules:
@@ -76,7 +79,11 @@ class PixelRules:
                 raise CheckpointError.of(path, key, theirs, config.get(key))
         least, most = (_pixels(size, path, *names) for names in EDGES.items())
         mean, std = read_normalisation(config, path)
-        return cls(dims.factor, dims.frames, least, most, mean, std)
+        rules = cls(dims.factor, dims.frames, least, most, mean, std)
+        if not video or not config.get("cap_pixels_per_frame"):
+            return rules
+        told = {"max_video_tokens": CAPPED_TOKENS, **config}
+        return replace(rules, frame_tokens=whole_number(told, path, "max_video_tokens"))
 
     def num_tokens(self, size: Size) -> int:
         """Of a picture of a size that `image_size` or `video_size` gave."""
@@ -86,7 +93,7 @@ class PixelRules:
         """The same for videos whose frames are seen at the size of one, of so many tokens."""
         rules = self.limited(max_tokens)
         least = min(min_tokens * self.factor**2, rules.max_pixels)
-        return replace(rules, min_pixels=least, per_frame=True)
+        return replace(rules, min_pixels=least, per_frame=True, frame_tokens=None)
 
     def limited(self, max_tokens: int) -> PixelRules:
         """The same with at most so many tokens of pixels per image (per video: that many pixels in
@@ -118,7 +125,15 @@ class PixelRules:
             size = int(height * scale), int(width * scale)
         check_ratio(size)
         num_frames = max(num_frames, self.frames)  # a single one is repeated
-        return self._fitted(size, num_frames, round(num_frames / self.frames) * self.frames)
+        rules = self._capped(num_frames)
+        return rules._fitted(size, num_frames, round(num_frames / self.frames) * self.frames)
+
+    def _capped(self, num_frames: int) -> PixelRules:
+        """The same for a video of so many frames, each of which has its limit."""
+        if self.frame_tokens is None:
+            return self
+        share = min(self.frame_tokens * self.factor**2, self.max_pixels // num_frames)
+        return replace(self, max_pixels=max(share, int(self.min_pixels * 1.05)) * num_frames)
 
     def _fitted(self, size: Size, num_frames: int, counted: int) -> Size:
         """Multiples of the factor, near the size in proportion, within the limits. counted: the

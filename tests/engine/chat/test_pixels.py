@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,38 @@ def test_video_sizes(height: int, width: int, num_frames: int, rules: PixelRules
             rules.video_size((height, width), num_frames)
         return
     assert rules.video_size((height, width), num_frames) == expected
+
+
+@settings(deadline=None)
+@given(st.integers(20, 5_000), st.integers(30, 4_000), st.integers(2, 900))
+def test_frames_may_be_capped(height: int, width: int, num_frames: int) -> None:
+    """By the formula of transformers' Qwen3VLVideoProcessor."""
+    share = max(min(768 * 32 * 32, VIDEO.max_pixels // num_frames), int(VIDEO.min_pixels * 1.05))
+    capped = replace(VIDEO, frame_tokens=768)
+    expected = their_video_size(
+        (height, width), num_frames, replace(VIDEO, max_pixels=share * num_frames)
+    )
+    assert capped.video_size((height, width), num_frames) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "tokens"),
+    [
+        ({"cap_pixels_per_frame": True}, 768),
+        ({"cap_pixels_per_frame": True, "max_video_tokens": 20}, 20),
+        ({"cap_pixels_per_frame": None, "max_video_tokens": 20}, None),
+    ],
+    ids=["capped", "capped at 20", "not capped"],
+)
+def test_a_video_processor_says_whether_frames_are_capped(
+    tmp_path: Path, fields: dict[str, Any], tokens: int | None
+) -> None:
+    for name in ("preprocessor_config.json", "video_preprocessor_config.json"):
+        (tmp_path / name).write_text(json.dumps({**CONFIG, **fields}))
+    assert PixelRules.from_folder(tmp_path, DIMS) == SMALL
+    videos = PixelRules.from_folder(tmp_path, DIMS, video=True)
+    assert videos == replace(SMALL, frame_tokens=tokens)
+    assert videos.of_each_frame(1, 2).frame_tokens is None
 
 
 def test_each_frame_of_an_omni_has_the_limits_of_its_processor() -> None:
