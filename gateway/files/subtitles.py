@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import zlib
 from collections.abc import Sequence
@@ -29,22 +30,25 @@ def _seconds(seconds: float) -> float:
 
 
 def _line(segment: Segment) -> str:
-    # "-->" inside the text would end the cue.
-    return " ".join(segment.text.split()).replace("-->", "->")
+    return " ".join(segment.text.split())
 
 
 def srt(segments: Sequence[Segment]) -> str:
-    """SubRip."""
+    """SubRip, which has no way to write "-->" inside a text: it would end the cue."""
     cues = [
-        f"{number}\n{_clock(s.start, ',')} --> {_clock(s.end, ',')}\n{_line(s)}\n"
+        f"{number}\n{_clock(s.start, ',')} --> {_clock(s.end, ',')}\n"
+        f"{_line(s).replace('-->', '->')}\n"
         for number, s in enumerate(segments, 1)
     ]
     return "\n".join(cues)
 
 
 def vtt(segments: Sequence[Segment]) -> str:
-    """WebVTT."""
-    cues = [f"{_clock(s.start, '.')} --> {_clock(s.end, '.')}\n{_line(s)}\n" for s in segments]
+    """WebVTT, where "<" and "&" begin something else than text."""
+    cues = [
+        f"{_clock(s.start, '.')} --> {_clock(s.end, '.')}\n{html.escape(_line(s), quote=False)}\n"
+        for s in segments
+    ]
     return "\n".join(["WEBVTT\n", *cues])
 
 

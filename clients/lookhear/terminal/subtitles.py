@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -70,21 +71,24 @@ def _stamp(seconds: float, comma: str) -> str:
     return f"{hours:02}:{minutes:02}:{whole:02}{comma}{milliseconds:03}"
 
 
-def _timed(turns: Sequence[TurnCompleted], comma: str) -> list[str]:
+def _timed(turns: Sequence[TurnCompleted], comma: str, written: Callable[[str], str]) -> list[str]:
     return [
-        f"{_stamp(start, comma)} --> {_stamp(end, comma)}\n{text}\n"
+        f"{_stamp(start, comma)} --> {_stamp(end, comma)}\n{written(text)}\n"
         for start, end, text in cues(turns)
     ]
 
 
 def srt(turns: Sequence[TurnCompleted]) -> str:
-    """SubRip: numbered cues, comma before the milliseconds."""
-    return "".join(f"{number}\n{cue}\n" for number, cue in enumerate(_timed(turns, ","), 1))
+    """SubRip: numbered cues, comma before the milliseconds; "-->" in a text would end its cue."""
+    timed = _timed(turns, ",", lambda text: text.replace("-->", "->"))
+    return "".join(f"{number}\n{cue}\n" for number, cue in enumerate(timed, 1))
 
 
 def vtt(turns: Sequence[TurnCompleted]) -> str:
-    """WebVTT: a header, cues without numbers, dot before the milliseconds."""
-    return "WEBVTT\n\n" + "".join(f"{cue}\n" for cue in _timed(turns, "."))
+    """WebVTT: a header, cues without numbers, dot before the milliseconds; "<" and "&" of a text
+    would begin something else."""
+    timed = _timed(turns, ".", lambda text: html.escape(text, quote=False))
+    return "WEBVTT\n\n" + "".join(f"{cue}\n" for cue in timed)
 
 
 def txt(turns: Sequence[TurnCompleted]) -> str:

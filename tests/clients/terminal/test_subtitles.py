@@ -25,6 +25,13 @@ def test_formats() -> None:
     assert srt([TurnCompleted("a", " ", 0.0, 1.0)]) == ""
 
 
+def test_of_a_text_nothing_is_taken_for_markup() -> None:
+    turns = [TurnCompleted("a", "if a<b & b-->c", 0.0, 1.0)]
+    assert vtt(turns).splitlines()[-2] == "if a&lt;b &amp; b--&gt;c"
+    assert srt(turns).splitlines()[-2] == "if a<b & b->c"
+    assert txt(turns) == "if a<b & b-->c\n"
+
+
 def test_who_says_what_is_told() -> None:
     said = (Said("A", "Hello there.", 0.0, 1.5), Said("B", " Hi Bob.", 1.5, 3.0))
     turns = [TurnCompleted("i", "Hello there. Hi Bob.", 0.0, 3.0, "en", said), TURNS[1]]
