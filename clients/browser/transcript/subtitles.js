@@ -1,9 +1,15 @@
 // Transcripts as text and subtitles. A turn: {start, end, text, words}, milliseconds on the page's
 // clock; words: [{word, start, end}] or empty, where the model has no word times.
 
-const LONGEST_LINE = 42;
-const LONGEST_CUE = 2 * LONGEST_LINE; // characters
+const LONGEST_LINE = 42; // cells, of which a letter of Chinese or Japanese has two
+const LONGEST_CUE = 2 * LONGEST_LINE;
 const LONGEST_TIME = 6000; // ms
+// What may be broken behind: a space, and in languages without them a sign.
+const BREAKABLE = /[^\s。？！、，]*[。？！、，]+[」』）”]*\s*|[^\s。？！、，]+\s*/g;
+const WIDE = /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\u3000-\u30ff\uff01-\uff60]/u;
+const BETWEEN_WIDE = new RegExp(`${WIDE.source}(?![。？！、，」』）”])`, "gu");
+
+const cells = (text) => [...text].reduce((sum, character) => sum + (WIDE.test(character) ? 2 : 1), 0);
 
 // The text cut where its words begin: signs and spaces are the text's, of which words lack some.
 function timed(text, words) {
@@ -28,11 +34,22 @@ function words({ start, end, text, words }) {
   if (found.length) return found;
   // Without word times: as if every character took as long.
   const each = (end - start) / Math.max(1, text.length);
-  return [...text.matchAll(/\S+\s*/g)].map(({ 0: word, index }) => ({
-    word,
-    start: start + index * each,
-    end: start + (index + word.length) * each,
-  }));
+  let at = 0;
+  return [...text.matchAll(BREAKABLE)].flatMap(([part]) => chopped(part)).map((word) => {
+    const begin = at;
+    at += word.length;
+    return { word, start: start + begin * each, end: start + at * each };
+  });
+}
+
+// In pieces that fit into a cue; one, if it is no longer.
+function chopped(part) {
+  const pieces = [""];
+  for (const character of part) {
+    if (cells((pieces.at(-1) + character).trimEnd()) > LONGEST_CUE) pieces.push("");
+    pieces.push(pieces.pop() + character);
+  }
+  return pieces;
 }
 
 // [{start, end, text}], each short enough to be read as a subtitle.
@@ -43,9 +60,9 @@ export function cues(turns) {
     for (const { word, start, end } of words(turn)) {
       const isFull =
         cue &&
-        (cue.text.length + word.trimEnd().length > LONGEST_CUE ||
+        (cells(cue.text + word.trimEnd()) > LONGEST_CUE ||
           end - cue.start > LONGEST_TIME ||
-          (/[.!?。！？]\s*$/.test(cue.text) && cue.text.length > LONGEST_LINE));
+          (/[.!?。！？]\s*$/.test(cue.text) && cells(cue.text) > LONGEST_LINE));
       if (!cue || isFull) all.push((cue = { start, end, text: word }));
       else Object.assign(cue, { end, text: cue.text + word });
     }
@@ -53,13 +70,20 @@ export function cues(turns) {
   return all.map((cue) => ({ ...cue, text: cue.text.trim() }));
 }
 
+// In two lines, where it is too long for one: as even as a space or a sign allows, or else
+// between two letters that have no spaces between them.
 function lines(text) {
-  if (text.length <= LONGEST_LINE) return text;
-  const middle = text.length / 2;
-  let at = -1;
-  for (const { index } of text.matchAll(/ /g))
-    if (at < 0 || Math.abs(index - middle) < Math.abs(at - middle)) at = index;
-  return at < 0 ? text : `${text.slice(0, at)}\n${text.slice(at + 1)}`;
+  if (cells(text) <= LONGEST_LINE) return text;
+  const all = cells(text);
+  const longer = (at) => Math.max(cells(text.slice(0, at)), all - cells(text.slice(0, at)));
+  const evenest = (pattern) =>
+    [...text.matchAll(pattern)]
+      .map(({ 0: part, index }) => index + part.length)
+      .filter((at) => at < text.length)
+      .reduce((best, at) => (longer(at) < longer(best) ? at : best), 0);
+  let at = evenest(BREAKABLE);
+  if (longer(at) > LONGEST_LINE) at = evenest(BETWEEN_WIDE) || at;
+  return at ? `${text.slice(0, at).trimEnd()}\n${text.slice(at)}` : text;
 }
 
 function stamp(milliseconds, point) {

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
+from itertools import pairwise
 
+import pytest
 import pytest_asyncio
+from rich.cells import cell_len
 
 from tests.clients.browser.chromium import Browser, Page
 from tests.clients.browser.pages import IN_CHROMIUM, READY, clean_page
@@ -156,3 +160,23 @@ async def test_a_cue_ends_with_a_long_sentence(page: Page) -> None:
         (0, 900, "天。"),
         (900, 1200, "好。"),
     ]
+
+
+async def test_subtitles_of_languages_without_spaces_are_short_enough_to_be_read(
+    page: Page,
+) -> None:
+    """Neither has a model word times for all of them."""
+    sentence = "今天天气很好。我们去公园散步，看见了很多花。"
+    texts = [sentence * 8, "天" * 100, "one two three " * 20]
+    written = await page.js(f"""import("./transcript/subtitles.js").then(({{ cues, srt }}) =>
+        {json.dumps(texts)}.map((text) => {{
+            const turns = [{{ start: 0, end: 24000, text, words: [] }}];
+            return [cues(turns), srt(turns)];
+        }}))""")
+    for text, (cues, srt) in zip(texts, written, strict=True):
+        assert "".join(cue["text"].replace(" ", "") for cue in cues) == text.replace(" ", "")
+        assert all(a["end"] == b["start"] for a, b in pairwise(cues))
+        assert (cues[0]["start"], cues[-1]["end"]) == (0, pytest.approx(24_000))
+        shown = [line for line in srt.splitlines() if not re.match(r"\d|$", line)]
+        assert all(cell_len(line) <= 42 for line in shown)
+    assert all(cue["text"][-1] in "。，" for cue in written[0][0])
