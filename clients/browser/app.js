@@ -24,11 +24,13 @@ import { silenceCheck } from "./media/silence.js";
 
 const TRANSCRIBED = "conversation.item.input_audio_transcription.completed";
 const KEPT = "lookhear.input_video_frame.kept";
+const PADDING = 500; // ms, less than what turns have of the silence before their first sound
 const MOST_THUMBNAILS = 100; // of frames that the server has not told of
 
 let audio = null; // {stop} of what is heard
 let source = null; // "microphone", "file", or null
 let attempt = null; // at hearing it: what belongs to an earlier one may still be opened, or end
+const begun = []; // where each thing that was heard began, on the page's clock
 let reading = null; // the recording that is heard next, unless something else is chosen meanwhile
 let played = null; // {name, turns} of the one that is heard to its end, and how many there were before
 let wasLost = false; // the connection, so that the server may have been started with other models
@@ -38,7 +40,8 @@ keepEnd($("transcript"), $("hint"));
 keepEnd($("chat"), $("chat-hint"));
 const transcript = new Transcript($("transcript"), $("hint"), {
   onChange: showExports,
-  seeker: (time) => player.button(time),
+  begun: (time) => begun.findLast((start) => start <= time + PADDING) ?? 0,
+  seeker: (time, shown) => player.button(time, shown),
   onSeek: (time) => player.seek(time),
 });
 const chat = new Chat($("chat"), $("chat-hint"));
@@ -87,7 +90,10 @@ const preferences = new Preferences(session, () => {
   if (source === "microphone") listen(); // the session goes on
 });
 new EventLog(session.connection);
-const exported = new Exports(() => transcript.turns);
+const exported = new Exports(
+  () => transcript.turns,
+  () => transcript.origin,
+);
 
 function ask(text, pictures) {
   showNotice("");
@@ -197,6 +203,7 @@ async function start(kind, open, onBegin = () => {}, onOpened = () => {}) {
   player.pause();
   showNotice("");
   source = kind;
+  begun.push(session.replay.end);
   const mine = (attempt = {});
   latency.begin();
   session.configure({ answers: kind === "microphone" && $("answers").checked });

@@ -11,11 +11,11 @@ const FILES = {
 };
 
 export class Exports {
-  // turns(): finished ones.
-  constructor(turns) {
+  // turns(): finished ones. origin(): where the times of subtitles begin, on the page's clock.
+  constructor(turns, origin) {
     for (const [ending, [type, written]] of Object.entries(FILES))
       $(ending).addEventListener("click", () =>
-        download(`transcript.${ending}`, type, written(turns())),
+        download(`transcript.${ending}`, type, written(turns(), origin())),
       );
     $("copy").addEventListener("click", () =>
       copyBy($("copy"), plainText(turns()), "Download the text instead."),

@@ -1,6 +1,6 @@
 // Recordings that were opened: a video is watched while it is heard, and all can be played again.
 
-import { clock, make } from "../shared/dom.js";
+import { make } from "../shared/dom.js";
 import { watch } from "../media/pictures.js";
 
 const ROUNDED = 1; // ms: where an element stands may be a little before where it was put
@@ -128,10 +128,11 @@ export class Player {
     return time < end ? time : null;
   }
 
-  // A button that plays from a moment of the page's clock, null where nothing can be played.
-  button(time) {
+  // A button that plays from a moment of the page's clock, null where nothing can be played. shown:
+  // how that moment is told.
+  button(time, shown) {
     if (!this.at(time)) return null;
-    const label = `Play from ${clock(time)}`;
+    const label = `Play from ${shown}`;
     const button = make("button", "seek", { type: "button", ariaLabel: label });
     button.addEventListener("click", () => this.seek(time));
     return button;

@@ -9,7 +9,7 @@ const BREAKABLE = /[^\s。？！、，]*[。？！、，]+[」』）”]*\s*|[^\
 const WIDE = /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\u3000-\u30ff\uff01-\uff60]/u;
 const BETWEEN_WIDE = new RegExp(`${WIDE.source}(?![。？！、，」』）”])`, "gu");
 
-const cells = (text) => [...text].reduce((sum, character) => sum + (WIDE.test(character) ? 2 : 1), 0);
+const cells = (text) => [...text].reduce((sum, one) => sum + (WIDE.test(one) ? 2 : 1), 0);
 
 // The text cut where its words begin: signs and spaces are the text's, of which words lack some.
 function timed(text, words) {
@@ -52,8 +52,9 @@ function chopped(part) {
   return pieces;
 }
 
-// [{start, end, text}], each short enough to be read as a subtitle.
-export function cues(turns) {
+// [{start, end, text}], each short enough to be read. origin: where their times begin,
+// on the page's clock.
+export function cues(turns, origin = 0) {
   const all = [];
   for (const turn of turns) {
     let cue = null;
@@ -67,7 +68,11 @@ export function cues(turns) {
       else Object.assign(cue, { end, text: cue.text + word });
     }
   }
-  return all.map((cue) => ({ ...cue, text: cue.text.trim() }));
+  return all.map(({ start, end, text }) => ({
+    start: start - origin,
+    end: end - origin,
+    text: text.trim(),
+  }));
 }
 
 // In two lines, where it is too long for one: as even as a space or a sign allows, or else
@@ -97,16 +102,18 @@ export function plainText(turns) {
   return turns.map(({ text }) => `${text.trim()}\n`).join("");
 }
 
-export function srt(turns) {
+export function srt(turns, origin) {
   const times = ({ start, end }) => `${stamp(start, ",")} --> ${stamp(end, ",")}`;
-  return cues(turns)
+  return cues(turns, origin)
     .map((cue, index) => `${index + 1}\n${times(cue)}\n${lines(cue.text)}\n`)
     .join("\n");
 }
 
-export function vtt(turns) {
+export function vtt(turns, origin) {
   const times = ({ start, end }) => `${stamp(start, ".")} --> ${stamp(end, ".")}`;
   const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const blocks = cues(turns).map((cue) => `${times(cue)}\n${escaped(lines(cue.text))}\n`);
+  const blocks = cues(turns, origin).map(
+    (cue) => `${times(cue)}\n${escaped(lines(cue.text))}\n`,
+  );
   return ["WEBVTT\n", ...blocks].join("\n");
 }

@@ -11,9 +11,10 @@ const NEAR = 3000; // ms between the start of a turn and of the same turn, heard
 
 export class Transcript {
   // box: its element. hint: shown while there is nothing. onChange(): of whether there is anything.
-  // seeker(time): a button that plays from there, or null. onSeek(time): a word was clicked.
-  constructor(box, hint, { onChange, seeker, onSeek }) {
-    Object.assign(this, { box, hint, onChange, seeker });
+  // begun(time): where the recording, or what else was heard then, began. seeker(time, shown): a
+  // button that plays from there, or null. onSeek(time): a word was clicked.
+  constructor(box, hint, { onChange, begun, seeker, onSeek }) {
+    Object.assign(this, { box, hint, onChange, begun, seeker });
     box.addEventListener("click", ({ target }) => {
       if (!getSelection().isCollapsed) return; // text is being selected
       const word = this.all.flatMap(({ words }) => words).find((w) => w.element === target);
@@ -27,6 +28,12 @@ export class Transcript {
   // finished turns, for downloads; see subtitles.js
   get turns() {
     return [...this.kept].sort((a, b) => a.start - b.start);
+  }
+
+  // Where the times that are shown and written begin, on the page's clock.
+  get origin() {
+    const first = this.all.find(({ isTimed }) => isTimed); // others were announced by no voice
+    return first ? this.begun(first.start) : 0;
   }
 
   // Nothing is shown, not even a turn that failed.
@@ -122,8 +129,10 @@ export class Transcript {
     this.box.append(element);
     const { words } = speech;
     const cleared = 0; // characters of its text that are not shown any more
-    turn = { start: 0, end: 0, text: "", cleared, words, speech, element, time, provisional, note };
-    turn.before = null;
+    const start = Math.max(0, ...this.all.map(({ end }) => end)); // unless its time is told
+    turn = { start, end: start, text: "", cleared, words, speech };
+    Object.assign(turn, { element, time, provisional, note });
+    Object.assign(turn, { before: null, isTimed: false });
     this.open.set(id, turn);
     this.onChange();
     return turn;
@@ -133,8 +142,10 @@ export class Transcript {
   begin(id, at) {
     const turn = this.turn(id);
     turn.start = turn.end = at;
-    turn.time.textContent = clock(at);
-    const seeker = this.seeker(at);
+    turn.isTimed = true;
+    const shown = clock(Math.max(0, at - this.origin));
+    turn.time.textContent = shown;
+    const seeker = this.seeker(at, shown);
     if (seeker) {
       turn.element.classList.add("replayable");
       turn.time.replaceWith(seeker);

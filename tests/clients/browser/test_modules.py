@@ -28,7 +28,7 @@ async def test_what_is_firm_of_a_turn_that_fails_is_not_lost(page: Page) -> None
     kept, blank = await page.js("""(async () => {
         const { Transcript } = await import("./transcript/transcript.js");
         const [box, hint] = [document.createElement("div"), document.createElement("p")];
-        const whole = { onChange() {}, seeker: () => null, onSeek() {} };
+        const whole = { onChange() {}, begun: () => 0, seeker: () => null };
         const transcript = new Transcript(box, hint, whole);
         const told = "conversation.item.input_audio_transcription.";
         const take = (item_id, type, more) => transcript.take({ item_id, type, ...more }, 0);
