@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lookhear.errors import SourceError
 from lookhear.sources.files import media_type, read_medium, require_file
 from lookhear.sources.microphone import Microphone
+from lookhear.sources.own_thread import in_own_thread
 from lookhear.sources.pcm import RATE, SAMPLE_BYTES, PcmConverter, mixed
 
 BLOCK_SECONDS = 0.5  # of a file, read and resampled at once
@@ -107,8 +108,8 @@ def _array_pieces(samples: NDArray[np.float32], rate: int) -> Iterator[bytes]:
 
 
 async def _in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Pull a blocking iterator from a worker thread, one piece at a time."""
-    while (piece := await asyncio.to_thread(next, pieces, _END)) is not _END:
+    """Pull a blocking iterator from other threads, one piece at a time."""
+    while (piece := await in_own_thread(lambda: next(pieces, _END))) is not _END:
         yield _checked(piece)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import queue
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -110,6 +112,29 @@ async def test_channels_that_cancel_each_other_out_are_heard(second: float, hear
     soundfile.write(file, stereo, 24_000, format="WAV", subtype="FLOAT")
     pcm = await read(file.getvalue())
     assert np.abs(pcm / 32768 - heard * tone(24_000)).max() < 1e-4
+
+
+async def test_a_source_that_says_nothing_more_can_be_left() -> None:
+    """Its thread is none for which Python waits at its end."""
+    loop, asked, over = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def chunks() -> Iterator[bytes]:
+        yield bytes(960)
+        loop.call_soon_threadsafe(asked.set)
+        over.wait()
+
+    before = set(threading.enumerate())
+    pieces = read_source(chunks())
+    assert await anext(pieces) == bytes(960)
+    waiting = asyncio.ensure_future(anext(pieces))
+    await asked.wait()
+    left = set(threading.enumerate()) - before
+    try:
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert [thread.daemon for thread in left] == [True]
+    finally:
+        over.set()
 
 
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="names of files are text there")
