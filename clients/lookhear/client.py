@@ -6,7 +6,6 @@ async for text in AsyncClient().chat("What is this?", images=["cat.jpg"]): ...
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -26,6 +25,7 @@ from lookhear.live.stream import LiveStream, StreamOptions, TranscribeOptions
 from lookhear.results import Model, Transcript, first_able
 from lookhear.sources.audio import Source
 from lookhear.sources.files import Medium, is_url, read_medium, require_list
+from lookhear.sources.own_thread import in_own_thread
 from lookhear.transport.address import (
     DEFAULT_URL,
     KEY_VARIABLE,
@@ -36,8 +36,10 @@ from lookhear.transport.address import (
 )
 from lookhear.transport.realtime import without_none
 from lookhear.transport.retry import Retry
+from lookhear.transport.sse import fetch
 from lookhear.transport.told import FIELDS, OnShare, told_answer
 
+MODELS = "/v1/models"
 TRANSCRIPTIONS = "/v1/audio/transcriptions"
 
 
@@ -139,7 +141,7 @@ class AsyncClient:
         by lookhear servers.
         """
         by_url = isinstance(file, str) and is_url(file)
-        data = b"" if by_url else await asyncio.to_thread(read_medium, file)
+        data = b"" if by_url else await in_own_thread(lambda: read_medium(file))
         models = await self.models() if model is None or on_share is not None else []
         model = model or first_able(models, "transcribe").id
         tells = on_share is not None and any(one.owned_by == "lookhear" for one in models)
@@ -153,7 +155,7 @@ class AsyncClient:
             upload = multipart(parts, name, data)
         if tells and on_share is not None:
             return await told_answer(self.server, TRANSCRIPTIONS, upload, on_share)
-        answer = await asyncio.to_thread(self.server.request, TRANSCRIPTIONS, upload, timeout=None)
+        answer = await fetch(self.server, TRANSCRIPTIONS, upload, timeout=None)
         return answer.decode("utf-8")
 
     def chat(
@@ -237,7 +239,7 @@ class AsyncClient:
 
     async def models(self) -> list[Model]:
         """What the server serves, its default first."""
-        listing = await asyncio.to_thread(self.server.get_json, "/v1/models")
+        listing = self.server.parsed(MODELS, await fetch(self.server, MODELS))
         try:
             models = [Model.from_json(entry) for entry in listing["data"]]
         except (KeyError, TypeError) as error:

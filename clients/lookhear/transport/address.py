@@ -131,7 +131,10 @@ class Server:
 
     def get_json(self, path: str, timeout: float | None = 30.0) -> Any:
         """ServerError, ConnectionFailed; ProtocolError if the answer is not JSON."""
-        data = self.request(path, timeout=timeout)
+        return self.parsed(path, self.request(path, timeout=timeout))
+
+    def parsed(self, path: str, data: bytes) -> Any:
+        """What was answered there, as JSON. ProtocolError if it is none."""
         try:
             return json.loads(data)
         except ValueError:

@@ -1,4 +1,4 @@
-"""Server-sent events over plain HTTP: a POST whose answer comes line by line.
+"""HTTP that can be left: an answer that comes whole, or line by line as server-sent events.
 
 The standard library's HTTP blocks, so each request has a thread of its own, and leaving early shuts
 the socket down under it: the server sees the client go and stops the work.
@@ -14,7 +14,7 @@ import socket
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from typing import Any
 
 from lookhear.errors import ConnectionFailed, LookhearError, in_words
@@ -22,8 +22,8 @@ from lookhear.transport.address import Server, Upload
 
 _MAX_LINES = 1000  # that wait to be taken
 
-Line = str | Exception | None
-"""A line without its end; None after the last one."""
+Piece = bytes | Exception | None
+"""Of an answer; None after the last one."""
 
 
 async def post_events(
@@ -33,53 +33,90 @@ async def post_events(
 
     timeout: seconds that the server may be silent. ServerError, ConnectionFailed, ProtocolError.
     """
-    loop = asyncio.get_running_loop()
-    lines: asyncio.Queue[Line] = asyncio.Queue()  # of `_MAX_LINES`: `_Request` sees to it
-
-    def pass_on(line: Line) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
-            loop.call_soon_threadsafe(lines.put_nowait, line)
-
     upload = body if isinstance(body, tuple) else (json.dumps(body).encode(), "application/json")
-    request = _Request(server, path, upload, timeout, pass_on)
-    request.start()
+    request = _request(server, path, upload)
+    request.add_header("Accept", "text/event-stream")
     data: list[str] = []
-    try:
-        while (line := await lines.get()) is not None:
-            request.taken()
-            if isinstance(line, Exception):
-                raise line
+    async with contextlib.aclosing(_pieces(server, request, timeout, _lines)) as lines:
+        async for raw in lines:
+            line = raw.decode("utf-8", "replace").rstrip("\r\n")
             if line.startswith("data:"):
                 data.append(line[5:].removeprefix(" "))
             elif not line and data:
                 yield "\n".join(data)
                 data.clear()
+
+
+async def fetch(
+    server: Server, path: str, upload: Upload | None = None, timeout: float | None = 30.0
+) -> bytes:
+    """As `Server.request`, without blocking. Cancelling hangs up."""
+    request = _request(server, path, upload)
+    async with contextlib.aclosing(_pieces(server, request, timeout, _whole)) as pieces:
+        return b"".join([piece async for piece in pieces])
+
+
+def _request(server: Server, path: str, upload: Upload | None) -> urllib.request.Request:
+    body, content_type = upload or (None, None)
+    headers = server.headers() | ({"Content-Type": content_type} if content_type else {})
+    return urllib.request.Request(server.http_url(path), data=body, headers=headers)
+
+
+def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """As they come, with their ends."""
+    return iter(answer.readline, b"")
+
+
+def _whole(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """All at once: only so it is noticed if some is missing."""
+    yield answer.read()
+
+
+async def _pieces(
+    server: Server,
+    request: urllib.request.Request,
+    timeout: float | None,
+    cut: Callable[[http.client.HTTPResponse], Iterator[bytes]],
+) -> AsyncGenerator[bytes, None]:
+    """What `cut` makes of the answer. Closing hangs up."""
+    loop = asyncio.get_running_loop()
+    pieces: asyncio.Queue[Piece] = asyncio.Queue()  # of `_MAX_LINES`: `_Request` sees to it
+
+    def pass_on(piece: Piece) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+    thread = _Request(server, request, timeout, cut, pass_on)
+    thread.start()
+    try:
+        while (piece := await pieces.get()) is not None:
+            thread.taken()
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
     finally:
-        request.hang_up()
+        thread.hang_up()
 
 
 class _Request(threading.Thread):
-    """Blocking HTTP; its lines are passed on as they come. While `_MAX_LINES` of them wait to be
-    taken, nothing is read, and the socket stops the server."""
+    """Blocking HTTP; the pieces of its answer are passed on as they come. While `_MAX_LINES` of
+    them wait to be taken, nothing is read, and the socket stops the server."""
 
     def __init__(
         self,
         server: Server,
-        path: str,
-        upload: Upload,
+        request: urllib.request.Request,
         timeout: float | None,
-        pass_on: Callable[[Line], None],
+        cut: Callable[[http.client.HTTPResponse], Iterator[bytes]],
+        pass_on: Callable[[Piece], None],
     ) -> None:
         super().__init__(name="lookhear-answer", daemon=True)
         self._room = threading.Semaphore(_MAX_LINES)
         self._server = server
+        self._request = request
         self._timeout = timeout
+        self._cut = cut
         self._pass_on = pass_on
-        body, content_type = upload
-        headers = {"Content-Type": content_type, "Accept": "text/event-stream"}
-        self._request = urllib.request.Request(
-            server.http_url(path), data=body, headers=headers | server.headers()
-        )
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._gone = False  # nobody wants the answer any more
@@ -102,9 +139,11 @@ class _Request(threading.Thread):
     def _read(self) -> None:
         opener = self._server.opener(*_handlers(self._connected))
         with opener.open(self._request, timeout=self._timeout) as answer:
-            while (line := answer.readline()) and not self._gone:
+            for piece in self._cut(answer):
+                if self._gone:
+                    return
                 self._room.acquire()
-                self._pass_on(line.decode("utf-8", "replace").rstrip("\r\n"))
+                self._pass_on(piece)
 
     def _refusal(self, error: urllib.error.HTTPError) -> LookhearError:
         try:
@@ -119,7 +158,7 @@ class _Request(threading.Thread):
                 raise ConnectionAbortedError("nobody waits for the answer")
 
     def taken(self) -> None:
-        """One line was: there is room for another."""
+        """One piece was: there is room for another."""
         self._room.release()
 
     def hang_up(self) -> None:
