@@ -8,11 +8,13 @@ with Client().conversation() as talk: ...
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from weakref import WeakSet
 
 from lookhear.chat.answers import Answer, AnswerCompleted, AnswerEvent
 from lookhear.chat.conversation import Conversation
@@ -20,8 +22,13 @@ from lookhear.client import AsyncClient
 from lookhear.live.events import Event
 from lookhear.transport.retry import Retry
 
+
+class _Closable(Protocol):
+    def aclose(self) -> Awaitable[None]: ...
+
+
 A = TypeVar("A")
-B = TypeVar("B")
+B = TypeVar("B", bound=_Closable)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -32,6 +39,7 @@ class _LoopThread:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self._abandoned: list[Future[None]] = []  # sessions that end without being waited for
+        self.held = WeakSet[_Closable]()  # what was begun on it, as long as anybody keeps it
         self._thread = threading.Thread(
             target=self.loop.run_forever, name="lookhear-client", daemon=True
         )
@@ -50,7 +58,9 @@ class _LoopThread:
             raise
 
     def end(self, work: Callable[[], Awaitable[None]]) -> None:
-        """As `run`, from whatever thread."""
+        """As `run`, from whatever thread; after `close` there is nothing to do."""
+        if self.loop.is_closed():
+            return
         if threading.current_thread() is self._thread:
             # Nobody held it any more, and garbage happened to be collected here: no waiting.
             call = _LoopCall(work)
@@ -60,9 +70,12 @@ class _LoopThread:
             self.run(work)
 
     def close(self) -> None:
-        """Stop the thread."""
+        """End what goes on, and stop the thread."""
         if not self.loop.is_closed():
             wait(self._abandoned)
+            for begun in list(self.held):
+                with contextlib.suppress(RuntimeError):  # another thread waits for it just now
+                    self.run(begun.aclose)
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join()
             self.loop.close()
@@ -136,7 +149,9 @@ def _standing_for(
 
     @functools.wraps(method)
     def blocking(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return blocking_twin(method(self._twin, *args, **kwargs), self._thread)
+        twin = method(self._twin, *args, **kwargs)
+        self._thread.held.add(twin)
+        return blocking_twin(twin, self._thread)
 
     return blocking
 
@@ -228,7 +243,7 @@ class Client(_Blocking[AsyncClient]):
     models = _waited(AsyncClient.models)
 
     def close(self) -> None:
-        """Stop the loop's thread. Nothing can be asked afterwards."""
+        """End what still goes on, and stop the loop's thread. Nothing can be asked afterwards."""
         self._thread.close()
 
 

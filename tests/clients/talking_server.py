@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ class TalkingServer:
     paths: list[str] = field(default_factory=list)
     refusals: list[int] = field(default_factory=list)  # Retry-After of the first handshakes' 503
     refusal: str = "all places are taken"  # the body of these
+    hung_up: threading.Event = field(default_factory=threading.Event)  # a connection is over
     port: int = 0
 
     @property
@@ -84,6 +86,8 @@ class TalkingServer:
             await _Talk(self, socket, drop).run()
         except ConnectionClosed:
             pass
+        finally:
+            self.hung_up.set()
 
 
 class _Dropped(Exception):

@@ -1,0 +1,46 @@
+"""What a blocking client leaves behind when it is closed: nothing."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from lookhear import Client, Microphone, SessionReady
+from tests.clients.chat_server import ChatServer, chunk
+from tests.clients.counting_server import CountingServer
+from tests.clients.sources.test_audio import FakeDevice
+from tests.clients.talking_server import TalkingServer
+from tests.clients.threads import on_thread
+
+
+def test_closing_it_ends_a_session_whose_events_somebody_keeps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "sounddevice", FakeDevice())
+    server = CountingServer()
+    with on_thread(server.running()):
+        with Client(server.url) as client:
+            events = client.transcribe(Microphone())
+            assert isinstance(next(events), SessionReady)
+            assert not FakeDevice.last.closed
+        assert FakeDevice.last.closed
+        with pytest.raises(RuntimeError, match="closed"):
+            next(events)
+        assert list(events) == []
+        client.close()
+
+
+def test_closing_it_ends_an_answer_and_a_conversation() -> None:
+    server = ChatServer([chunk(content="Once")], hold=True)
+    with server.running():
+        with Client(server.url) as client:
+            story = client.chat("A story?")
+            assert next(story) == "Once"
+        assert server.hung_up.wait(60)
+    talking = TalkingServer()
+    with on_thread(talking.running()):
+        with Client(talking.url) as client:
+            talk = client.conversation().__enter__()
+            talk.add_text("Hello")
+        assert talking.hung_up.wait(60)
