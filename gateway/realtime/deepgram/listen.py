@@ -27,6 +27,7 @@ class ListenDialect(Dialect):
     """See `Dialect`."""
 
     is_strict: ClassVar[bool] = True
+    only_hears = True
 
     def __init__(self, query: Mapping[str, str], ids: IdFactory) -> None:
         self._query = QueryParams(query)

@@ -31,6 +31,8 @@ class OpenAIDialect(Dialect):
         asked = query if self.fixed is None else self.fixed
         self.requested_model = asked.get("model") or None
         self._transcribes = query.get("intent") == "transcription"
+        is_heard = self.fixed is not None and self.fixed.get("type") == "transcription"
+        self.only_hears = self._transcribes if self.fixed is None else is_heard
         self._ids = ids
         self._who_speaks = WhoSpeaks()
 

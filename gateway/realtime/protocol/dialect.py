@@ -51,6 +51,7 @@ class Dialect(Protocol):
     is told inside.
     resumes: its clients can come back after their socket was cut; of the one that greets.
     requested_model: what the URL asks for, if anything.
+    only_hears: by its URL a session is there to be transcribed, whatever else is served.
     headers: of the answer to the handshake, once `first_settings` has read the URL.
     """
 
@@ -58,6 +59,7 @@ class Dialect(Protocol):
     is_strict: ClassVar[bool] = False
     resumes: ClassVar[bool] = False
     requested_model: str | None
+    only_hears: bool = False
     headers: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, query: QueryParams, ids: IdFactory) -> None:

@@ -200,5 +200,6 @@ def _speaks_to(dialect: Dialect, models: Sequence[ModelCard]) -> str | None:
     if not models:
         return None
     settings, _ = dialect.first_settings(models)
-    may_chat = dialect.requested_model is None and bool(chat_models(models))
+    is_open = dialect.requested_model is None and not dialect.only_hears
+    may_chat = is_open and bool(chat_models(models))
     return None if settings.converse is not None or may_chat else settings.model

@@ -8,6 +8,8 @@ import math
 import numpy as np
 import pytest
 from httpx import AsyncClient
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from lookhear.engine.messages import ExpectSpeech, LiveLoad, TurnFailed
 from lookhear.gateway.config import GatewayConfig
@@ -105,6 +107,32 @@ async def test_who_may_be_there_to_chat_is_let_in(query: str) -> None:
             await client.until("session.created")
         assert not any(isinstance(m, ExpectSpeech) for m in gateway.engine.messages)
         assert (await gateway.refused(f"model={MODEL}")).status == 503
+
+
+@pytest.mark.parametrize("place", ["/v1/realtime?intent=transcription", "/v1/listen"])
+async def test_who_comes_to_transcribe_is_not_taken_for_one_who_chats(place: str) -> None:
+    """Where a model that answers is served, too."""
+    async with running(engine=bounded(0, sees=True)) as gateway:
+        with pytest.raises(InvalidStatus) as raised:
+            await connect(gateway.http.replace("http", "ws") + place)
+        assert raised.value.response.status_code == 503
+        assert raised.value.response.headers["retry-after"] == "12"
+
+
+@pytest.mark.parametrize(("kind", "is_let_in"), [("transcription", False), ("realtime", True)])
+async def test_a_client_secret_says_whether_its_session_may_chat(
+    kind: str, is_let_in: bool
+) -> None:
+    async with running(engine=bounded(0, sees=True)) as gateway:
+        async with AsyncClient(base_url=gateway.http) as http:
+            body = {"session": {"type": kind}}
+            made = await http.post("/v1/realtime/client_secrets", json=body)
+        headers = {"Authorization": f"Bearer {made.json()['value']}"}
+        if is_let_in:
+            async with gateway.client("", additional_headers=headers) as client:
+                await client.until("session.created")
+        else:
+            assert (await gateway.refused("", additional_headers=headers)).status == 503
 
 
 async def test_other_models_have_places_of_their_own() -> None:
