@@ -21,7 +21,8 @@ from lookhear.chat.reconnecting import ConversationOptions
 from lookhear.errors import InvalidRequest, ProtocolError
 from lookhear.live.events import Event, TurnCompleted
 from lookhear.live.joining import joined
-from lookhear.live.stream import LiveStream, StreamOptions, TranscribeOptions
+from lookhear.live.options import StreamOptions, TranscribeOptions
+from lookhear.live.stream import LiveStream
 from lookhear.results import Model, Transcript, first_able
 from lookhear.sources.audio import Source
 from lookhear.sources.files import Medium, is_url, read_medium, require_list

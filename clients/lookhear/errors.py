@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+NO_PLACE = "too_many_speakers"  # the server's code for: one more would slow down the others
 NOT_READY = "engine_not_ready"  # the server's code for: its model is being loaded
 
 

@@ -13,7 +13,7 @@ from lookhear.blocking import BlockingConversation, Client
 from lookhear.chat.conversation import Conversation
 from lookhear.client import AsyncClient
 from lookhear.live.events import Event, Said, Word
-from lookhear.live.stream import StreamOptions, TranscribeOptions
+from lookhear.live.options import StreamOptions, TranscribeOptions
 
 TWINS = [(Client, AsyncClient), (BlockingConversation, Conversation)]
 

@@ -16,20 +16,25 @@ import base64
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import (
+    ConnectionClosed,
+    ConnectionClosedError,
+    InvalidHandshake,
+    InvalidStatus,
+)
+from websockets.frames import Close, CloseCode
 
-from lookhear.errors import ConnectionFailed, LookhearError, ServerError, in_words
+from lookhear.errors import NO_PLACE, ConnectionFailed, LookhearError, ServerError, in_words
 from lookhear.live.events import Event, Reconnecting, SessionReady
+from lookhear.live.options import StreamOptions
 from lookhear.live.replay import ReplayBuffer
 from lookhear.live.resume import Resume
-from lookhear.live.turns import ServerVad, TurnTracker
+from lookhear.live.turns import TurnTracker
 from lookhear.sources.audio import Source, at_pace, read_source
-from lookhear.sources.files import require_list
 from lookhear.sources.microphone import Microphone
 from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 from lookhear.transport.address import Server
@@ -46,74 +51,6 @@ from lookhear.transport.retry import Attempts, Retry, is_loading
 _END_COMMIT = "lookhear_end_of_source"
 _MAX_APPEND_SECONDS = 1.0
 _PING_SECONDS = 2.5  # of audio between two pings; at most two such stretches are unanswered
-
-
-@dataclass(frozen=True, slots=True)
-class StreamOptions:
-    """What the session asks for, and the client's own bounds (seconds)."""
-
-    model: str | None = None  # None: the server's first that transcribes
-    language: str | None = None  # a code such as "en"; None: found by the model
-    prompt: str | None = None  # what the speech is about
-    keywords: Sequence[str] = ()  # names and terms that are heard more readily
-    delay: str | None = None  # how long text waits to be surer, "minimal" to "xhigh"
-    near_field: bool = False  # who is much further from the microphone begins no turn
-    turn_detection: ServerVad | None = ServerVad()  # None: the whole source is one turn
-    provisional: bool = False  # ask for text that may still change, too
-    words: bool = False  # ask for the times of words, too
-    speakers: bool = False  # ask for who says them, too, and what of each turn
-    pace: float | None = None  # 1.0: as fast as it would be spoken; None: as the server takes it
-    rate: int | None = None  # samples per second of a source that does not say it
-    replay_seconds: float = 300.0  # of audio kept for a reconnect; a longer turn loses its start
-    # Of audio read from the source and not yet sent; while the server is away, `replay_seconds`.
-    ahead_seconds: float = 30.0
-    answer_seconds: float = 60.0  # the server may be silent this long after the source has ended
-    steady_seconds: float = 10.0  # a connection that lived so long resets the count of tries
-
-    def __post_init__(self) -> None:
-        require_list("keywords", self.keywords)
-
-    def session_update(self) -> dict[str, Any]:
-        """The client event that asks for this session."""
-        transcription = without_none(
-            model=self.model,
-            language=self.language,
-            prompt=self.prompt,
-            keywords=list(self.keywords) or None,
-            delay=self.delay,
-        )
-        audio: dict[str, Any] = {
-            "format": {"type": "audio/pcm", "rate": RATE},
-            "transcription": transcription,
-            "turn_detection": self.turn_detection and self.turn_detection.payload(),
-        }
-        if self.near_field:
-            audio["noise_reduction"] = {"type": "near_field"}
-        session: dict[str, Any] = {"type": "transcription", "audio": {"input": audio}}
-        extensions = {name: getattr(self, name) for name in ("provisional", "words")}
-        if self.speakers:  # a server of before knows nothing of it
-            extensions["speakers"] = True
-        if any(extensions.values()):
-            session["lookhear"] = extensions
-        return {"type": "session.update", "session": session}
-
-
-class TranscribeOptions(TypedDict, total=False):
-    """Those of `StreamOptions` that are `AsyncClient.transcribe`'s."""
-
-    rate: int | None
-    model: str | None
-    language: str | None
-    prompt: str | None
-    keywords: Sequence[str]
-    delay: str | None
-    near_field: bool
-    turn_detection: ServerVad | None
-    provisional: bool
-    words: bool
-    speakers: bool
-    pace: float | None
-    replay_seconds: float
 
 
 class LiveStream:
@@ -292,14 +229,17 @@ class LiveStream:
             await socket.close()
 
     def _take_error(self, message: Mapping[str, Any]) -> None:
-        """An `error` event: hold it if a close will follow, ignore our empty commit, or raise."""
+        """An `error` event: hold it if a close will follow, ignore our empty commit, or raise. Who
+        has no place is as one whom the server closes for it: it comes back for one."""
         error, closes = told_error(message)
         is_of_commit = message["error"].get("event_id") == _END_COMMIT
         if is_of_commit and str(error.code).endswith("_empty"):
             return
-        if not closes:
+        if not closes and error.code != NO_PLACE:
             raise error
         self._held_error = error
+        if not closes:
+            raise ConnectionClosedError(Close(CloseCode.TRY_AGAIN_LATER, error.message), None)
 
     # --- losing it and coming back ----------------------------------------------------------------
 

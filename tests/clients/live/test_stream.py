@@ -28,7 +28,8 @@ from lookhear.live.events import (
     TextDelta,
     TurnCompleted,
 )
-from lookhear.live.stream import LiveStream, StreamOptions
+from lookhear.live.options import StreamOptions
+from lookhear.live.stream import LiveStream
 from lookhear.live.turns import ServerVad
 from lookhear.transport.retry import Retry
 from tests.clients.counting_server import CountingServer, Drop, said, speech
@@ -312,6 +313,22 @@ async def test_a_server_that_refuses_because_its_model_loads_is_waited_for() -> 
         with pytest.raises(ServerError, match="the model loads"):
             [e async for e in stream(server, chunked(speech(*TURNS)), Clock(), impatient).events()]
     assert len(server.refusals) >= 998
+
+
+async def test_who_has_no_place_inside_comes_back_for_one() -> None:
+    """A session that the server let in: it goes on, but not with what is said now."""
+    error = {"type": "transcription_error", "code": "too_many_speakers", "message": "all taken"}
+    async with CountingServer([Drop(after_events=3, error=error)]).running() as server:
+        clock, events, told = Clock(), list[Event](), list[str]()
+        async for event in stream(server, chunked(speech(*TURNS)), clock).events():
+            events.append(event)
+            if isinstance(event, Reconnecting):
+                server.refusals = [] if told else [7]
+                told.append(event.reason)
+    check_wire_promises(events)
+    assert words(events) == said(*TURNS)
+    assert told == ["closed with 1013: all taken", "all places are taken"]
+    assert clock.waits[1] >= 7 and server.connections == 2
 
 
 async def test_a_server_that_stays_full_is_given_up() -> None:
