@@ -36,6 +36,8 @@ export function checkDevices(name) {
 // What the server says is the end of a line for programs.
 const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.?$/, ".")}`;
 
+const FULL = "The server has as many speakers as it can follow";
+
 // Why a connection ended. problem: the server's last error event, if there was one.
 export function closedProblem(code, reason, problem) {
   if (problem?.code === "engine_not_ready") return "The model is still being loaded.";
@@ -43,6 +45,7 @@ export function closedProblem(code, reason, problem) {
     return "The model stopped and is being started again.";
   if (problem?.code === "too_many_sessions")
     return "The server has as many sessions as it takes at once.";
+  if (problem?.code === "too_many_speakers") return `${FULL}.`;
   if (problem?.code === "going_away") return "The server is shutting down.";
   if (problem?.code === "session_expired") return "The session has lasted as long as one may.";
   if (problem?.code === "session_idle") return "Nothing was said in the session for too long.";
@@ -74,6 +77,8 @@ export function serverProblem({ code, message }) {
       return "This conversation has become too long. Begin a new chat.";
     case "invalid_image":
       return `The server refused this picture: ${unnamed(message)}.`;
+    case "too_many_speakers":
+      return `${FULL}, so this is not heard. Try again in a moment.`;
     case "transcription_failed":
       return "The speech before it could not be transcribed, so there is no answer.";
     default:

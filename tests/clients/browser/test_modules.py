@@ -71,6 +71,16 @@ async def test_it_is_said_why_a_picture_was_refused(page: Page) -> None:
     assert said == [f"The server refused this picture: {why}."] * 2
 
 
+async def test_who_has_no_place_is_told_so_in_a_sentence(page: Page) -> None:
+    said = await page.js("""(async () => {
+        const { closedProblem, serverProblem } = await import("./shared/problems.js");
+        const problem = { code: "too_many_speakers", message: "expected a place among those" };
+        return [serverProblem(problem), closedProblem(1013, "", problem)];
+    })()""")
+    full = "The server has as many speakers as it can follow"
+    assert said == [f"{full}, so this is not heard. Try again in a moment.", f"{full}."]
+
+
 async def test_of_what_is_too_long_only_the_question_is_taken_back(page: Page) -> None:
     """The picture in front of it may fit, and an answer is nobody's to take back."""
     left = await page.js("""(async () => {
