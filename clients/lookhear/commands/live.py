@@ -22,18 +22,21 @@ from lookhear.terminal.transcript import LiveTranscript
 
 @contextlib.contextmanager
 def first_interrupt(finish: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C calls `finish`, the next one ends the program."""
+    """The first Ctrl-C calls `finish`, the next one ends the program; the first one ends it where
+    a loop takes no signals, as on Windows."""
     loop = asyncio.get_running_loop()
 
     def handle() -> None:
         loop.remove_signal_handler(signal.SIGINT)
         finish()
 
-    loop.add_signal_handler(signal.SIGINT, handle)
+    with contextlib.suppress(NotImplementedError):
+        loop.add_signal_handler(signal.SIGINT, handle)
     try:
         yield
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
+        with contextlib.suppress(NotImplementedError):
+            loop.remove_signal_handler(signal.SIGINT)
 
 
 async def transcribe_live(

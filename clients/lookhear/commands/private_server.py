@@ -25,8 +25,8 @@ from lookhear.transport.address import Server
 
 _POLL_SECONDS = 0.1
 _WAIT_SECONDS = 1.0
-# What ends a program that does not handle it: nobody would end the child.
-_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+# What ends a program that does not handle it: nobody would end the child. Windows lacks one.
+_ENDINGS = [number for number in signal.Signals if number.name in ("SIGTERM", "SIGHUP")]
 _OUR_PORTS = range(20_000, 32_000)  # below those that systems choose from
 # Settings that are of a server for others: where it listens, who may come, what its models are
 # called. What may be a list of keys for it is one key to us, and we would know none of a file. How
