@@ -24,6 +24,8 @@ class Microphone:
         self._blocks: queue.Queue[bytes] = queue.Queue(maxsize=int(queue_seconds * 50))
         self._overflowed = False
         self._stopped = False
+        self._lost = False  # it records no more, and nobody has stopped it
+        self._was_read = False
         self._stream: Any = None
 
     def start(self) -> bool:
@@ -56,7 +58,11 @@ class Microphone:
 
     def _stream_at(self, sounddevice: Any, rate: int, options: dict[str, Any]) -> Any:
         return sounddevice.RawInputStream(
-            samplerate=rate, blocksize=rate // 50, callback=self._record, **options
+            samplerate=rate,
+            blocksize=rate // 50,
+            callback=self._record,
+            finished_callback=self._finish,
+            **options,
         )
 
     def stop(self) -> None:
@@ -80,16 +86,26 @@ class Microphone:
         except queue.Full:
             self._overflowed = True
 
+    def _finish(self) -> None:
+        """Called by PortAudio once the device is closed, or gone."""
+        self._lost = not self._stopped
+
     def __iter__(self) -> Iterator[bytes]:
+        if self._stopped and self._was_read:
+            raise SourceError("the microphone was stopped, which is for good: take a new one")
+        self._was_read = True
         self.start()
         wire = PcmConverter(self._rate)
         while True:
             if self._overflowed:
                 raise SourceError("the microphone recorded faster than its audio was taken away")
-            is_closed = self._stream is None  # asked first: then all that was recorded is queued
+            # Asked first: then all that was recorded is queued.
+            is_closed, is_lost = self._stream is None, self._lost
             try:
                 yield wire.pcm(self._blocks.get(timeout=0.0 if is_closed else 0.1))
             except queue.Empty:
+                if is_lost:
+                    raise SourceError("the microphone was unplugged or taken away") from None
                 if is_closed:
                     yield wire.pcm(b"", last=True)
                     return

@@ -204,6 +204,7 @@ class FakeDevice:
 
     def close(self) -> None:
         self.closed = True
+        self.options["finished_callback"]()
 
 
 async def test_a_microphone_ends_with_what_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,3 +241,26 @@ async def test_a_microphone_that_nobody_reads_fails(monkeypatch: pytest.MonkeyPa
     with Microphone(queue_seconds=0.06) as microphone:
         with pytest.raises(SourceError, match="faster than"):
             await read(microphone)
+
+
+async def test_a_microphone_that_is_gone_fails_behind_what_it_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "sounddevice", FakeDevice())
+    heard = bytearray()
+    with Microphone() as microphone:
+        FakeDevice.last.options["finished_callback"]()
+        with pytest.raises(SourceError, match="unplugged"):
+            async for piece in read_source(microphone):
+                heard += piece
+    assert len(heard) == 5 * 960
+
+
+async def test_a_microphone_that_was_stopped_is_no_source_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "sounddevice", FakeDevice())
+    with Microphone() as microphone:
+        assert next(iter(microphone))
+    with pytest.raises(SourceError, match="for good"):
+        await read(microphone)
