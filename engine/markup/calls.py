@@ -193,6 +193,7 @@ class CallReader:
 def _object(written: str | None) -> str | None:
     """Arguments as JSON text, None if they are none. Who needs none writes null, or nothing; some
     write JSON within a string."""
+    written = (written or "").strip()
     try:
         value = json.loads(written or "null", parse_constant=_no_number)
         if isinstance(value, str):

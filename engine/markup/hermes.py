@@ -19,8 +19,9 @@ HERMES = CallFamily(
     between="\n",
     end="</tool_call>",
     found=re.compile(
-        r'\s*\{\s*"name"\s*:\s*"(?P<name>[^"]*)"\s*(,\s*"arguments"\s*:\s*(?P<arguments>.*?))?\s*'
-        r"\}\s*</tool_call>",
+        # Of two neighbours one takes blank space: if both did, all ways to share it would be tried.
+        r'\s*\{\s*"name"\s*:\s*"(?P<name>[^"]*)"\s*(?:,\s*"arguments"\s*:(?P<arguments>.*))?\}'
+        r"\s*</tool_call>",
         re.DOTALL,
     ),
 )

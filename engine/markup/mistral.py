@@ -18,5 +18,5 @@ MISTRAL = CallFamily(
     tail="",
     between="",
     end="",
-    found=re.compile(r"\s*(?P<name>[^\[\s]*)\s*\[ARGS\]\s*(?P<arguments>\{.*\})\s*", re.DOTALL),
+    found=re.compile(r"\s*(?P<name>[^\[\s]+)\s*\[ARGS\]\s*(?P<arguments>\{.*\})\s*", re.DOTALL),
 )

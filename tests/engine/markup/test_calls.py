@@ -91,6 +91,38 @@ def test_any_text_is_read_alike_wherever_it_is_cut(
         assert len(call) == 1 or isinstance(json.loads(call[1]), dict)
 
 
+BEGINNINGS = {
+    "blank": "{begin}",
+    "head": "{begin}{head}",
+    "name": "{begin}{head}f",
+    "quote": '{begin}{head}f"',
+    "arguments": "{begin}{before}",
+    "object": "{begin}{before}{{",
+    "whole": "{begin}{before}{{}}",
+    "tail": "{begin}{before}{{}}}}",
+}
+
+
+@pytest.mark.timeout(60)  # hours, where parts of a pattern share the blank space in all ways
+@pytest.mark.parametrize("run", [" ", "\n", '"', "{", "}", "} "], ids=repr)
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_long_runs_of_anything_are_read_at_once(
+    family: CallFamily, beginning: str, run: str
+) -> None:
+    call = BEGINNINGS[beginning].format(
+        begin=family.begin, head=family.head, before=family.before("f")
+    )
+    text = f"{call}{run * 100_000}x{family.end}"
+    assert read(family, text, []) == [(text,)]
+
+
+def test_blank_space_around_arguments_is_not_of_them() -> None:
+    text = '<tool_call>{"name": "f" , "arguments" : \n {"a": 1} \n } </tool_call>'
+    assert read(HERMES, text, []) == [("f", '{"a": 1}')]
+    assert read(HERMES, text.replace('{"a": 1}', ""), []) == [("f", "{}")]
+
+
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_what_is_cut_off_of_a_forced_call_is_not_said(family: CallFamily) -> None:
     text = family.written("f", '{"a": "}"}') + family.between + family.written("g", "{}")
