@@ -5,6 +5,7 @@ from __future__ import annotations
 from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from lookhear.engine.messages import (
     AnswerCompleted,
@@ -72,10 +73,10 @@ class TextReply:
 
     def whole(self, events: Iterable[tuple[int, ChoiceEvent]]) -> Json:
         """The body of an answer that is not streamed: its chunks, put together."""
-        told = [self._told(index, "") for index in range(len(self._choices))]
+        parts = [[self._told(index, "")] for index in range(len(self._choices))]
         for index, event in events:
-            for part in self._take(index, event):
-                told[index] = _joined(told[index], part)
+            parts[index] += self._take(index, event)
+        told = [_joined(each) for each in parts]
         return {**self._head, "choices": told, "usage": self._usage()}
 
     def of(self, choice: int, event: ChoiceEvent) -> list[str]:
@@ -151,14 +152,15 @@ def _sum(counts: list[Json]) -> Json:
     return first
 
 
-def _joined(first: Json, second: Json) -> Json:
-    """Two neighbouring parts of a choice as one."""
-    logprobs = first["logprobs"] or second["logprobs"]
-    if first["logprobs"] and second["logprobs"]:
-        logprobs = {
-            name: [*first["logprobs"][name], *second["logprobs"][name]] for name in logprobs
-        }
-    return {**second, "text": first["text"] + second["text"], "logprobs": logprobs}
+def _joined(parts: Sequence[Json]) -> Json:
+    """Neighbouring parts of a choice as one."""
+    told = [part["logprobs"] for part in parts if part["logprobs"]]
+    logprobs = {
+        name: list(chain.from_iterable(each[name] for each in told))
+        for name in (told[0] if told else ())
+    }
+    text = "".join(part["text"] for part in parts)
+    return {**parts[-1], "text": text, "logprobs": logprobs or None}
 
 
 def _logprobs(tokens: list[ChosenToken], offsets: list[int], *, is_prompt: bool = False) -> Json:

@@ -252,3 +252,14 @@ async def test_tokens_are_where_their_text_is_though_some_of_it_was_held_back() 
     (choice,) = reply.whole(events)["choices"]
     assert choice["text"] == "abhello w\u00e9ird"
     assert choice["logprobs"]["text_offset"] == [0, 1, 2, 7, 9, 9, 10]
+
+
+@pytest.mark.timeout(60)  # many minutes, where each token copies those in front of it
+async def test_a_long_answer_is_put_together_at_once() -> None:
+    number = 150_000
+    reply = TextReply({}, 1, [""], has_logprobs=True, is_written=True, include_usage=False)
+    one = AnswerText("s", "a", "ab", tokens=[ChosenToken("ab", -1.0, [97, 98], [])])
+    (choice,) = reply.whole([(0, one)] * number)["choices"]
+    assert choice["text"] == "ab" * number
+    assert choice["logprobs"]["token_logprobs"] == [-1.0] * number
+    assert choice["logprobs"]["text_offset"] == [*range(0, 2 * number, 2)]
