@@ -327,7 +327,8 @@ class GrammarCompiler:
 def _parsed(form: Form) -> dict[str, Any]:
     """The library's grammar of it, apart from its name."""
     if isinstance(form, Choices):
-        texts = (json.dumps(text, ensure_ascii=False) for text in form.texts)
+        written = (json.dumps(text, ensure_ascii=False) for text in form.texts)
+        texts = (text.replace("\x7f", "\\u007f") for text in written)  # which may not stand there
         return {"lark_grammar": f"start: {' | '.join(texts)}\n"}
     if isinstance(form, Pattern):
         escaped = {"/": r"\/", "\n": r"\n", "\\\n": r"\n"}  # what would end it

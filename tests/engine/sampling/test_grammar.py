@@ -14,7 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookhear.engine.core.request import RequestError
-from lookhear.engine.sampling.grammar import GrammarCompiler, JsonGrammar, Pattern, Thinking
+from lookhear.engine.sampling.grammar import (
+    Choices,
+    GrammarCompiler,
+    JsonGrammar,
+    Pattern,
+    Thinking,
+)
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 from tests.engine.sampling.schemas import SCHEMAS, Schema, keeps_to
 from tools.random_checkpoints.qwen3 import write_qwen_tokenizer
@@ -272,6 +278,15 @@ def test_a_pattern_means_its_line_breaks_and_slashes(
     grammars: GrammarCompiler, tokenizer: QwenTokenizer, pattern: str, said: str
 ) -> None:
     tokens, has_ended = wander(grammars.compile(Pattern(pattern)), tokenizer, 0)
+    assert has_ended and tokenizer.decode_bytes(tokens).decode() == said
+
+
+@pytest.mark.parametrize("code", [0, 9, 10, 0x22, 0x5C, 0x7F, 0x80, 0x85, 0x2028, 0xFEFF, 0x1F600])
+def test_a_choice_may_have_any_character_in_it(
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer, code: int
+) -> None:
+    said = f"a{chr(code)}b"
+    tokens, has_ended = wander(grammars.compile(Choices((said,))), tokenizer, 0)
     assert has_ended and tokenizer.decode_bytes(tokens).decode() == said
 
 
