@@ -210,6 +210,9 @@ class ChatPrompter:
         prompt = self._fill(pieces, session, messages, reserved)
         frame = "".join(p.text for p in pieces[-1:] if isinstance(p, TemplateText))
         prompt.is_thinking = not is_plain and frame.rstrip().endswith(self.template.thinking.open)
+        if not prompt.tokens:
+            expected = "messages: expected some that this model's chat template makes a prompt of"
+            raise RequestError("invalid_value", f"{expected}, it makes nothing of these")
         if len(prompt.tokens) + max(1, reserved) > self.max_tokens:
             raise RequestError(
                 "context_length_exceeded",

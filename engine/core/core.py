@@ -19,13 +19,16 @@ from typing import Any, Protocol
 from lookhear.engine.core.owner import Owner, Streamer
 from lookhear.engine.core.request import Phase, Priority, RequestError
 from lookhear.engine.core.request_times import RequestTimes
-from lookhear.engine.core.runner import Failure, Finish, Runner, Running
+from lookhear.engine.core.runner import Failure, Finish, Runner, Running, raise_if_lost
 from lookhear.engine.core.scheduler import Scheduler
 from lookhear.engine.messages import CloseSession, Event, Message, Ping, Pong, RequestDone
 
 log = logging.getLogger(__name__)
 
 OUR_FAULT = ("server_error", "model_error", "out_of_memory")  # codes; all others are refusals
+# Requests that a bug ends one after the other, none between them having gone well: it is no one
+# request's then, and the engine begins anew.
+MAX_BUGS = 8
 
 
 class Desk(Protocol):
@@ -89,6 +92,7 @@ class EngineCore:
         self.last_step = Step()  # for whoever has a clock
         self.times: RequestTimes | None = None
         self._num_steps = self._num_requests = 0
+        self._num_bugs = 0  # in a row
         self._num_drafted = self._num_accepted = self._num_passes = 0
 
     # --- messages --------------------------------------------------------------------------------
@@ -192,7 +196,7 @@ class EngineCore:
         if self._launched or self._running or self._events:
             return True
         self._update_tickets()
-        return self._scheduler.num_waiting > 0
+        return self._scheduler.num_waiting > 0 or bool(self._events)
 
     def step(self) -> list[Event]:
         """Run the next batch: schedule, launch, wait, commit, hand out the events."""
@@ -220,8 +224,8 @@ class EngineCore:
                 self._running[key] = self._runner.place(owner.make_request())
                 if priority is Priority.LIVE:
                     self._live[key] = None
-            except RequestError as error:
-                self._fail(Failure(key, error.code, str(error)))
+            except Exception as error:
+                self._end(key, error)
         demands = {key: sequence.demand() for key, sequence in self._running.items()}
         shares = self._scheduler.share(demands)
         return [(self._running[key], count) for key, count in shares.items()]
@@ -233,17 +237,22 @@ class EngineCore:
             return
         changed, self._changed = self._changed, {}
         retired = {sequence.key for sequence in self._retired}
-        scheduler = self._scheduler
         for key in changed:
-            if scheduler.is_running(key) or key in retired:
+            if self._scheduler.is_running(key) or key in retired:
                 continue
-            priority, owner = self._owners[key]
-            if owner.wants_request():
-                scheduler.want(key, priority, owner.cost(), is_urgent=owner.is_urgent)
-                if self.times is not None:
-                    self.times.wanted(key)
-            else:
-                self._forget_ticket(key)
+            try:
+                self._update_ticket(key)
+            except Exception as error:
+                self._end(key, error)
+
+    def _update_ticket(self, key: str) -> None:
+        priority, owner = self._owners[key]
+        if owner.wants_request():
+            self._scheduler.want(key, priority, owner.cost(), is_urgent=owner.is_urgent)
+            if self.times is not None:
+                self.times.wanted(key)
+        else:
+            self._forget_ticket(key)
 
     def _forget_ticket(self, key: str) -> None:
         self._scheduler.forget(key)
@@ -267,12 +276,18 @@ class EngineCore:
         for failure in failures:
             if failure.key in self._running:  # not dropped while the step was on its way
                 self._fail(failure)
-        for key, streamer in self._streamers.items():
+        for key, streamer in list(self._streamers.items()):
             if (running := self._running.get(key)) is not None:
-                self._events.extend(streamer.follow(running))
+                try:
+                    self._events.extend(streamer.follow(running))
+                except Exception as error:
+                    self._end(key, error)
         done = [item for item in self._running.items() if item[1].phase is Phase.DONE]
         for key, sequence in done:
-            self._finish(key, sequence)
+            try:
+                self._finish(key, sequence)
+            except Exception as error:
+                self._end(key, error)
         self._release_retired()
 
     def _finish(self, key: str, sequence: Running) -> None:
@@ -289,6 +304,7 @@ class EngineCore:
         if self.times is not None:
             self._events.append(self._done(key, *self.times.ended(key)))
         self._events.extend(self._owners[key][1].absorb(result))
+        self._num_bugs = 0
         self.drop_if_done(key)
 
     def _done(self, key: str, waited: float, took: float) -> RequestDone:
@@ -315,6 +331,19 @@ class EngineCore:
                 self._changed[sequence.key] = None
             else:
                 self._runner.forget(sequence.key)
+
+    def _end(self, key: str, error: Exception) -> None:
+        """A request was refused, or is the one with which a bug shows: others go on. Their clients
+        are told; so if an owner cannot even say that it failed, that is raised."""
+        if isinstance(error, RequestError):
+            self._fail(Failure(key, error.code, str(error)))
+            return
+        raise_if_lost(error)
+        self._num_bugs += 1
+        if self._num_bugs > MAX_BUGS:
+            raise error
+        log.error("a bug with one request", exc_info=error)
+        self._fail(Failure.of(key, error, "the request could not be carried out"))
 
     def _fail(self, failure: Failure) -> None:
         about = {"session": self._session_of.get(failure.key), "work": failure.key}

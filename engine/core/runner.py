@@ -116,18 +116,18 @@ def isolated(group: Sequence[T], work: Callable[[Sequence[T]], None]) -> list[tu
     """Do the work for all at once; if that fails, for each alone. Returns those that fail alone.
 
     So one request that cannot be carried out (out of memory, mostly, a kernel that cannot be
-    compiled for it, or a grammar that is too much work) takes nobody with it. What is none of that
-    nor of torch is our bug. After an error that leaves a device unusable (an illegal address) there
-    is no next step: it is raised.
+    compiled for it, or a grammar that is too much work) takes nobody with it, nor does a bug of
+    ours that shows with one; one that shows with each of several is raised. After an error that
+    leaves a device unusable (an illegal address) there is no next step: it is raised.
     """
     if not group:
         return []
     try:
         work(group)
     except Exception as error:
-        _raise_if_fatal(error)
+        raise_if_lost(error)
         if len(group) == 1:
-            return [(group[0], error)]
+            return _told([(group[0], error)])
     else:
         return []
     failed: list[tuple[T, Exception]] = []
@@ -135,15 +135,30 @@ def isolated(group: Sequence[T], work: Callable[[Sequence[T]], None]) -> list[tu
         try:
             work([item])
         except Exception as error:
-            _raise_if_fatal(error)
+            raise_if_lost(error)
             failed.append((item, error))
+    bugs = [error for _, error in failed if is_bug(error)]
+    if len(bugs) == len(group):
+        raise bugs[0]
+    return _told(failed)
+
+
+def _told(failed: list[tuple[T, Exception]]) -> list[tuple[T, Exception]]:
+    """The same; the log has been told where our bugs are."""
+    for _, error in failed:
+        if is_bug(error):
+            log.error("a bug with one request", exc_info=error)
     return failed
 
 
-def _raise_if_fatal(error: Exception) -> None:
+def is_bug(error: Exception) -> bool:
+    """Whether it is ours: no refusal, nor what torch and Triton say of the device or its memory."""
     # Triton's own errors are no RuntimeErrors, and Triton may not be there.
     is_triton = type(error).__module__.partition(".")[0] == "triton"
-    if not (is_triton or isinstance(error, (RequestError, RuntimeError, MemoryError))):
-        raise error
+    return not (is_triton or isinstance(error, (RequestError, RuntimeError, MemoryError)))
+
+
+def raise_if_lost(error: Exception) -> None:
+    """Where it may be one that leaves the device unusable, the device is asked."""
     if isinstance(error, torch.AcceleratorError):
         torch.cuda.synchronize()  # a device that is lost says so again whatever it is asked

@@ -148,16 +148,21 @@ class PagedRunner:
         row = self.rows.allocate()
         cached = len(found) * BLOCK_TOKENS
         kind = PagedSequence if request.expectation is None else ExpectingSequence
-        sequence = kind(
-            request,
-            self._end_tokens,
-            row,
-            [*found, *fresh],
-            fed=cached,
-            digests=digests,
-            num_named=len(found),
-            num_cached=cached,
-        )
+        try:
+            sequence = kind(
+                request,
+                self._end_tokens,
+                row,
+                [*found, *fresh],
+                fed=cached,
+                digests=digests,
+                num_named=len(found),
+                num_cached=cached,
+            )
+        except Exception:
+            self._pool.release([*found, *fresh])
+            self.rows.free(row)
+            raise
         self.rows.write(row, sequence.blocks)
         if not request.reads_all:
             self._await_or_claim(sequence)
@@ -272,9 +277,9 @@ class PagedRunner:
                 self.num_read += known
             shares.append(Share(sequence, number, is_prompt, sequence.fed + known, *prompts))
         told = telling(shares, logits.values, choice.tokens)
-        for sequence, count in work:
-            sequence.launch(count)
         found = None if logits.pooled is None else Readback(logits.pooled)
+        for sequence, count in work:  # behind all that may fail, or it would be done twice
+            sequence.launch(count)
         return PagedPass(shares, choice, found, logits.scores, told)
 
     @torch.inference_mode()

@@ -57,6 +57,14 @@ def medium(pixels: NDArray[np.float32]) -> Medium:
     return Medium.of(pixels, pixels.shape[2] * pixels.shape[3] // SIDE**2)
 
 
+def test_a_template_that_writes_nothing_is_told(folder: Path) -> None:
+    template = ChatTemplate("{% if messages[0].role == 'system' %}x{% endif %}", {}, folder)
+    prompter = ChatPrompter(QwenTokenizer.from_folder(folder), template, None, max_tokens=1000)
+    with pytest.raises(RequestError, match="it makes nothing of these") as caught:
+        prompter.prompt("s", [user("hi")], reserved=4)
+    assert caught.value.code == "invalid_value"
+
+
 def test_a_template_without_a_place_for_a_tools_picture_says_so(folder: Path) -> None:
     rules = PixelRules(SIDE, 2, SIDE**2, 64 * SIDE**2, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
     pictures = PictureEncoder(medium, rules, rules, live_tokens=4)

@@ -49,16 +49,32 @@ def test_an_error_of_the_device_is_raised_if_it_stays(
         assert [item for item, _ in isolated([1, 2], work)] == [1, 2]
 
 
-def test_kernels_that_cannot_be_compiled_are_one_requests_failure_bugs_are_not() -> None:
+def test_kernels_that_cannot_be_compiled_are_one_requests_failure() -> None:
     errors = pytest.importorskip("triton.errors")
 
     def compiles(group: Sequence[int]) -> None:
         if 2 in group:
             raise errors.TritonError("out of resources: shared memory")
 
+    assert [item for item, _ in isolated([1, 2, 3], compiles)] == [2]
+
+
+@pytest.mark.parametrize("group", [[2], [1, 2, 3]], ids=["alone", "among others"])
+def test_a_bug_that_shows_with_one_is_its_failure_and_logged(
+    group: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    def is_wrong(part: Sequence[int]) -> None:
+        if 2 in part:
+            raise TypeError("expected a tensor, got None")
+
+    assert [item for item, _ in isolated(group, is_wrong)] == [2]
+    (record,) = caplog.records
+    assert record.levelname == "ERROR" and record.exc_info and record.exc_info[0] is TypeError
+
+
+def test_a_bug_that_shows_with_everybody_is_raised() -> None:
     def is_wrong(group: Sequence[int]) -> None:
         raise TypeError("expected a tensor, got None")
 
-    assert [item for item, _ in isolated([1, 2, 3], compiles)] == [2]
     with pytest.raises(TypeError):
         isolated([1, 2], is_wrong)

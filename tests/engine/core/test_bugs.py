@@ -1,0 +1,199 @@
+"""A bug of ours that shows with one request is that request's failure: others do not notice."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from lookhear.engine.core.core import MAX_BUGS, EngineCore
+from lookhear.engine.core.request import Cost, Priority, Result
+from lookhear.engine.core.scheduler import Scheduler
+from lookhear.engine.messages import Event
+from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from tests.engine.core.test_overlap import ROWS, paged_runner, paged_visits
+from tests.engine.traces import (
+    Asker,
+    NoDesk,
+    Played,
+    Request,
+    Staircase,
+    Visit,
+    assert_same,
+    once,
+    paged_request,
+    play,
+    ticks,
+)
+
+OWNERS = ("wants_request", "cost", "make_request", "follow", "absorb")
+
+
+class Bug(TypeError):
+    """Of whoever is asked for the `number`th time."""
+
+
+class Fuse:
+    """Burns with a call of the method, after so many others, and with those behind it."""
+
+    def __init__(self, method: str, number: int) -> None:
+        self._method = method
+        self._left = number
+        self.is_armed = True
+        self.has_burnt = False
+
+    def called(self, method: str) -> None:
+        if method != self._method or not self.is_armed:
+            return
+        self._left -= 1
+        if self._left < 0:
+            self.has_burnt = True
+            raise Bug(method)
+
+
+class FaultyGrammar(Staircase):
+    """It has a bug somewhere."""
+
+    def __init__(self, vocab: int, fuse: Fuse) -> None:
+        super().__init__(vocab)
+        self._fuse = fuse
+
+    def start(self, budget: int | None = None) -> Staircase:
+        self._fuse.called("start")
+        return FaultyGrammar(self._vocab, self._fuse)
+
+    def fill(self, bits: NDArray[np.int32]) -> None:
+        self._fuse.called("fill")
+        super().fill(bits)
+
+
+class FaultyAsker(Asker):
+    """It has a bug somewhere."""
+
+    def __init__(
+        self, key: str, make: Callable[[list[Result]], Request | None], fuse: Fuse
+    ) -> None:
+        super().__init__(key, make)
+        self._fuse = fuse
+
+    def wants_request(self) -> bool:
+        self._fuse.called("wants_request")
+        return super().wants_request()
+
+    def cost(self) -> Cost:
+        self._fuse.called("cost")
+        return super().cost()
+
+    def make_request(self) -> Request:
+        self._fuse.called("make_request")
+        return super().make_request()
+
+    def follow(self, sequence: Any) -> list[Event]:
+        self._fuse.called("follow")
+        return super().follow(sequence)
+
+    def absorb(self, result: Result) -> list[Event]:
+        self._fuse.called("absorb")
+        return super().absorb(result)
+
+
+def make_core(model: Qwen3AsrModel, overlap: int = 0) -> EngineCore:
+    scheduler = Scheduler(ROWS, 10**9, 4096)
+    return EngineCore(NoDesk(), paged_runner(model, overlap), scheduler, overlap=overlap)
+
+
+def played_with(
+    core: EngineCore, faulty: FaultyAsker, fuse: Fuse, comes: int, visits: Sequence[Visit]
+) -> Played:
+    """As `play`, and somebody comes with whom a bug shows."""
+    askers: dict[str, Asker] = {}
+    played = Played()
+    while core.has_work or any(at >= played.steps for at in (comes, *(v.comes for v in visits))):
+        if played.steps == comes:
+            core.add(faulty.key, Priority.LIVE, faulty)
+        for visit in visits:
+            if visit.comes == played.steps:
+                askers[visit.key] = Asker(visit.key, visit.make, visit.ends_after)
+                core.add(visit.key, Priority.LIVE, askers[visit.key])
+            if visit.leaves == played.steps and core.owner(visit.key) is not None:
+                core.drop(visit.key)
+                played.left.add(visit.key)
+        core.step()
+        fuse.is_armed = False  # to be checked is no call
+        core.check()
+        fuse.is_armed = True
+        played.steps += 1
+    assert not [asker.failures for asker in askers.values() if asker.failures]
+    played.results = {key: asker.results for key, asker in askers.items()}
+    return played
+
+
+@pytest.fixture(scope="module")
+def asr(served_asr: Path) -> Qwen3AsrModel:
+    return Qwen3AsrModel.from_folder(served_asr)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    data=st.data(),
+    method=st.sampled_from([*OWNERS, "start", "fill"]),
+    number=st.integers(0, 3),
+    comes=st.integers(0, 8),
+    overlap=st.sampled_from([0, 1]),
+)
+def test_others_are_told_the_same_and_nothing_leaks(
+    asr: Qwen3AsrModel, data: st.DataObject, method: str, number: int, comes: int, overlap: int
+) -> None:
+    visits = data.draw(paged_visits(asr))
+    fuse = Fuse(method, number)
+    make = ticks(asr, "faulty", data.draw(st.integers(0, 3)), 3)
+    if method not in OWNERS:
+        grammar = FaultyGrammar(asr.decoder.vocab, fuse)
+        make = once(paged_request(asr, "faulty", data.draw(st.integers(0, 3)), grammar=grammar))
+    faulty = FaultyAsker("faulty", make, fuse)
+    core = make_core(asr, overlap)
+    played = played_with(core, faulty, fuse, comes, visits)
+    assert len(faulty.failures) == fuse.has_burnt
+    assert core.owner("faulty") is None
+    expected = play(paged_runner(asr, overlap), visits, max_rows=ROWS, overlap=overlap)
+    assert_same(played, expected)
+
+
+@pytest.mark.parametrize("method", [*OWNERS, "start", "fill"])
+def test_the_log_says_where_it_is_and_the_client_that_it_failed(
+    asr: Qwen3AsrModel, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fuse = Fuse(method, 0)
+    grammar = FaultyGrammar(asr.decoder.vocab, fuse)
+    faulty = FaultyAsker("v", once(paged_request(asr, "v", 0, grammar=grammar)), fuse)
+    played_with(make_core(asr), faulty, fuse, 0, [])
+    (message,) = faulty.failures
+    assert message.endswith(f"could not be carried out: {method}")
+    told = [record for record in caplog.records if record.exc_info]
+    assert [(r.levelno, r.exc_info and r.exc_info[0]) for r in told] == [(logging.ERROR, Bug)]
+
+
+def test_one_that_shows_with_all_requests_is_raised(asr: Qwen3AsrModel) -> None:
+    core = make_core(asr)
+
+    def ask(key: str, method: str) -> None:
+        fuse = Fuse(method, 0)
+        core.add(key, Priority.LIVE, FaultyAsker(key, once(paged_request(asr, key, 0)), fuse))
+        while core.has_work:
+            core.step()
+
+    for _ in range(2):
+        for number in range(MAX_BUGS):
+            ask(f"v{number}", "make_request")
+        ask("well", "nothing")  # from here on they are counted anew
+    for number in range(MAX_BUGS):
+        ask(f"v{number}", "absorb")
+    with pytest.raises(Bug):
+        ask("last", "make_request")
