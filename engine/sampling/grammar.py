@@ -33,9 +33,10 @@ from numpy.typing import NDArray
 from lookhear.engine.core.request import RequestError
 from lookhear.engine.markup.thinking import COMMON, ThinkingTags
 from lookhear.engine.sampling.brevity import EndingTokens, TokenBudget
-from lookhear.engine.sampling.call_rules import CallRules, ToolRule
+from lookhear.engine.sampling.call_rules import CallRules
 from lookhear.engine.sampling.large_stack import on_large_stack
 from lookhear.engine.sampling.schema_limits import check_limits, put_bounds
+from lookhear.engine.sampling.tool_schemas import KEPT_CHECKS, ToolSchemas
 from lookhear.engine.sampling.vocabulary import Vocabulary
 from lookhear.engine.tokenizers.qwen import QwenTokenizer
 
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 RULED_OUT = "satisfy the grammar"  # in what llguidance says of a token that may not come
 KEPT = 32  # compiled grammars
-KEPT_CHECKS = 512  # schemas of tools that were looked at
-ANY_OBJECT = '{"type":"object"}'
 # A kilobyte or two each, for every schema: a pattern can ask for any number of them.
 MAX_LEXER_STATES = 50_000
 # Expressions that all patterns together may become before an answer begins, all at once: 0.3 s. The
@@ -170,9 +169,7 @@ class GrammarCompiler:
         self._vocab = vocab
         self._end_tokens = [token for token in end_tokens if token < vocab]
         self._kept: OrderedDict[object, JsonGrammar] = OrderedDict()
-        self._usable: OrderedDict[str, str | None] = (
-            OrderedDict()
-        )  # schema -> what is wrong with it
+        self._tools = ToolSchemas(self._check, MAX_EXPRESSIONS)
         self._refusals: OrderedDict[object, str] = OrderedDict()
         self._words: LLTokenizer | None = None
         self._endings: EndingTokens | None = None
@@ -204,10 +201,12 @@ class GrammarCompiler:
     ) -> JsonGrammar:
         """Calls of tools, and what is said where none is forced: free, or keeping to the schema.
         `RequestError` as above; it begins with `tools[i]` where a strict tool's schema is wrong.
-        Arguments of others are some object where their schema cannot be kept to."""
+        Arguments of others are some object where their schema cannot be kept to, or is too much
+        beside the others'."""
         if schema is not None:
             self.compile(schema)
-        arguments = [self._arguments(tool) for tool in rules.tools]
+        answer = schema if isinstance(schema, str) and not rules.is_forced else None
+        arguments = self._tools.kept(rules.tools, answer)
 
         def parts() -> dict[str, dict[str, Any]]:
             lark = rules.lark(self._tokenizer.added, has_schema=schema is not None)
@@ -220,24 +219,6 @@ class GrammarCompiler:
 
         is_json = isinstance(schema, str) or (schema is None and rules.is_forced)
         return self._once((rules, schema, thinking), parts, thinking, is_json=is_json)
-
-    def _arguments(self, tool: ToolRule) -> str:
-        """The schema that the arguments of a tool keep to."""
-        if tool.schema not in self._usable:
-            wrong = None
-            try:
-                self._compiled({"answer": _parsed(tool.schema)})
-            except RequestError as error:
-                wrong = str(error).removeprefix("schema: ")
-            self._usable[tool.schema] = wrong
-            if len(self._usable) > KEPT_CHECKS:
-                self._usable.popitem(last=False)
-        wrong = self._usable[tool.schema]
-        if wrong is None:
-            return tool.schema
-        if tool.is_strict:
-            raise RequestError("invalid_value", f"tools[{tool.index}].function.parameters: {wrong}")
-        return ANY_OBJECT
 
     def _once(
         self,
@@ -271,14 +252,17 @@ class GrammarCompiler:
         self._kept.move_to_end(key)
         return grammar
 
-    def _compiled(self, parts: dict[str, dict[str, Any]]) -> LLMatcher:
-        """parts: grammars by name, the first of which is the start."""
+    def _check(self, schema: str, most: int) -> None:
+        self._compiled({"answer": _parsed(schema)}, most)
+
+    def _compiled(self, parts: dict[str, dict[str, Any]], most: int = MAX_EXPRESSIONS) -> LLMatcher:
+        """parts: grammars by name, the first of which is the start. most: expressions."""
         from llguidance import LLMatcher, LLParserLimits
 
         text = json.dumps({"grammars": [{**part, "name": name} for name, part in parts.items()]})
         limits = LLParserLimits(
             max_lexer_states=MAX_LEXER_STATES,
-            initial_lexer_fuel=MAX_EXPRESSIONS,
+            initial_lexer_fuel=most,
             verbose_errors=False,
         )
         words = self._vocabulary()

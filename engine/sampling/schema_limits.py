@@ -1,7 +1,8 @@
 """What a JSON Schema may ask for, and how it is put to a library that counts in doubles. Pure.
 
-check_limits   refuses what would take minutes, crash, or be kept to by the wrong answers
-put_bounds     the same schema, with bounds that the library gets right
+check_limits      refuses what would take minutes, crash, or be kept to by the wrong answers
+common_multiple   what its numbers may take, which is bounded for all of a grammar
+put_bounds        the same schema, with bounds that the library gets right
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NAMES = frozenset(("properties", "patternProperties", "$defs", "definitions"))
 
 def check_limits(schema: dict[str, Any]) -> None:
     """Raises ValueError with what is expected instead of it."""
-    if math.lcm(*_multiples(schema)) > MAX_MULTIPLE:
+    if common_multiple(schema) > MAX_MULTIPLE:
         raise ValueError(f"values of multipleOf with a common multiple up to {MAX_MULTIPLE}")
     if any(abs(number) > LARGEST for number in _whole_numbers(schema)):
         raise ValueError(f"whole numbers of const and enum up to {LARGEST}, both ways")
@@ -36,6 +37,11 @@ def check_limits(schema: dict[str, Any]) -> None:
         )
     if patterns_at_once(schema) > MAX_PATTERNS:
         raise ValueError(f"at most {MAX_PATTERNS} values of pattern and format for one string")
+
+
+def common_multiple(schema: dict[str, Any]) -> int:
+    """Of all values of multipleOf in it."""
+    return math.lcm(*_multiples(schema))
 
 
 def _multiples(schema: Any) -> Iterator[int]:
