@@ -15,6 +15,7 @@ import logging
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,13 +24,17 @@ from lookhear.engine.config import EngineConfig
 from lookhear.engine.config.log import logging_to_stderr
 from lookhear.engine.device.allocator import keep_fewer_products, keep_freed_memory
 from lookhear.engine.device.garbage import tended, unlooked_at
-from lookhear.engine.messages import EngineFailed, Pong, Ready, Shutdown, Starting
+from lookhear.engine.messages import EngineFailed, Message, Pong, Ready, Shutdown, Starting
 
 if TYPE_CHECKING:  # see `serve`
     from lookhear.engine.admission.admission import Admission
     from lookhear.engine.core.core import EngineCore
 
 log = logging.getLogger("lookhear.engine.process")  # its __name__ is __main__
+
+# In front of a step, for taking messages. Most take nothing, but prompts and grammars are made
+# there: what is left waits for the next step, so that answers go on while many are asked for.
+TAKING_SECONDS = 0.25
 
 # Statuses. 0 means that the gateway ended it.
 EXIT_STOPPED, EXIT_CANNOT_START = 1, 3
@@ -74,20 +79,23 @@ def step_until_told(
 ) -> int:
     """Until the gateway hangs up; the exit status. tend: see `garbage.tended`."""
     busy_seconds = longest_step = 0.0
+    messages: deque[Message | None] = deque()
     while True:
         has_work = core.has_work
         tend(time.perf_counter(), not has_work)
-        messages = channel.inbox.take(wait=not has_work)
-        began = time.perf_counter()
+        if not messages:
+            messages.extend(channel.inbox.take(wait=not has_work))
+        began = submitted = time.perf_counter()
         if admission is not None:
             admission.now = began
-        for message in messages:
+        while messages and submitted - began < TAKING_SECONDS:
+            message = messages.popleft()
             if message is None and channel.failure is not None:
                 raise channel.failure
             if message is None or isinstance(message, Shutdown):
                 return 0
             core.submit(message)
-        submitted = time.perf_counter()
+            submitted = time.perf_counter()
         events = core.step()
         now = time.perf_counter()
         busy_seconds += now - submitted

@@ -7,6 +7,7 @@ import json
 import logging
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any, cast
@@ -15,8 +16,10 @@ import numpy as np
 import pytest
 
 from lookhear.engine import process
+from lookhear.engine.client.channel import Channel
 from lookhear.engine.client.wire import PREFIX, Codec
 from lookhear.engine.config import EngineConfig
+from lookhear.engine.core.core import EngineCore
 from lookhear.engine.families import build
 from lookhear.engine.messages import (
     AppendAudio,
@@ -136,3 +139,63 @@ def test_without_memory_it_says_so_and_does_not_end_well(
     if where == "in a step":
         failed = gateway.receive()
         assert failed == EngineFailed("engine_died", "the engine stopped: out of memory")
+
+
+class SlowCore(ScriptedCore):
+    """Every message takes as long as may be spent on messages between two steps."""
+
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__()
+        self.has_work = False
+        self.told: list[str] = []
+        self._clock = clock
+
+    def submit(self, message: Message) -> None:
+        self._clock[0] += process.TAKING_SECONDS
+        assert isinstance(message, Ping)
+        self.told.append(f"take {message.number}")
+
+    def step(self) -> list[Event]:
+        self.told.append("step")
+        return []
+
+
+def test_what_takes_long_to_be_taken_leaves_the_steps_their_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Messages are taken in order, all of them, with a step between two that take long."""
+    clock = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    core = SlowCore(clock)
+    theirs, ours = socket.socketpair()
+    channel = Channel(ours)
+    for number in range(4):
+        channel.inbox.put(Ping(number))
+    channel.inbox.put(Shutdown())
+    config = EngineConfig(model="scripted")
+    status = process.step_until_told(
+        cast(EngineCore, core), None, config, channel, lambda now, is_idle: None
+    )
+    assert status == 0
+    each = [[f"take {number}", "step"] for number in range(4)]
+    assert core.told == [said for pair in each for said in pair]
+    theirs.close()
+    channel.close()
+
+
+def test_what_is_taken_at_once_is_of_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "TAKING_SECONDS", 1e9)
+    core = SlowCore([0.0])
+    theirs, ours = socket.socketpair()
+    channel = Channel(ours)
+    for number in range(3):
+        channel.inbox.put(Ping(number))
+    for _ in range(2):  # what is behind the end is not taken
+        channel.inbox.put(None, 0)
+    config = EngineConfig(model="scripted")
+    process.step_until_told(
+        cast(EngineCore, core), None, config, channel, lambda now, is_idle: None
+    )
+    assert core.told == [f"take {number}" for number in range(3)]
+    theirs.close()
+    channel.close()
