@@ -10,6 +10,7 @@ import dataclasses
 
 from lookhear.engine.chat.forms import blamed
 from lookhear.engine.chat.prompt import ChatPrompt
+from lookhear.engine.chat.scored_prompt import ScoredPrompt
 from lookhear.engine.chat.stop_texts import StopTexts
 from lookhear.engine.core.adapting import Adapter
 from lookhear.engine.core.owner import Streamer
@@ -72,6 +73,9 @@ class ChatAnswer(Streamer):
         self._thinking = ThinkingSplitter(tags, is_open=prompt.is_thinking)
         self._stops = StopTexts(list(sampling.stop))
         self._pending: list[ChosenToken] = []  # wait for their text
+        self._scored: ScoredPrompt | None = None
+        if (most := message.settings.prompt_logprobs) is not None:
+            self._scored = ScoredPrompt(prompt.tokens, most, self._piece)
         self._usage = AnswerUsage()
         self._num_calls = 0
 
@@ -108,6 +112,8 @@ class ChatAnswer(Streamer):
     def follow(self, sequence: PagedSequence) -> list[Event]:
         """The text that has become certain; ends the request at a stop text."""
         answer = sequence.generated
+        if self._scored is not None:
+            self._scored.take(sequence.scores)
         if not answer.tokens and not answer.stop:
             return []  # the prompt is being read
         events: list[Event] = []
@@ -132,22 +138,8 @@ class ChatAnswer(Streamer):
             video=prompt.placeholders["video"],
             audio=prompt.placeholders["audio"],
         )
-        tokens = self._scored(sequence)
+        tokens = None if self._scored is None else self._scored.whole()
         return AnswerStarted(self._message.session, self._message.answer, self._usage, tokens)
-
-    def _scored(self, sequence: PagedSequence) -> list[ChosenToken] | None:
-        """The prompt's tokens, if that is wanted; the first stands behind nothing."""
-        most = self._message.settings.prompt_logprobs
-        if most is None:
-            return None
-        first, *others = self.prompt.tokens
-        return [
-            self._chosen(first, 0.0, []),
-            *(
-                self._chosen(token, score.logprob, score.top[:most])
-                for token, score in zip(others, sequence.scores, strict=True)
-            ),
-        ]
 
     def _tell(
         self, token: int, logprob: float, top: list[tuple[int, float]], events: list[Event]
@@ -206,8 +198,11 @@ class ChatAnswer(Streamer):
         )
 
     def _spelled(self, token: int, logprob: float) -> TokenLogprob:
-        piece = self._tokenizer.decode_bytes([token])
+        piece = self._piece(token)
         return TokenLogprob(piece.decode("utf-8", "replace"), logprob, list(piece))
+
+    def _piece(self, token: int) -> bytes:
+        return self._tokenizer.decode_bytes([token])
 
     def absorb(self, result: Result) -> list[Event]:
         """What was held back, and the end."""

@@ -110,6 +110,8 @@ def _converter(hint: Any) -> _Convert:
         return lambda value, payload: tuple(value)
     if origin is list:
         inner = _converter(args[0])
+        if inner is _same:  # they may be hundreds of thousands
+            return _same
         return lambda value, payload: [inner(v, payload) for v in value]
     if origin is dict:
         inner = _converter(args[1])
@@ -120,7 +122,11 @@ def _converter(hint: Any) -> _Convert:
         return lambda value, payload: None if value is None else inner(value, payload)
     if hint not in _PLAIN and origin not in _PLAIN:
         raise TypeError(f"expected a type that can be sent, got {hint!r}")
-    return lambda value, payload: value
+    return _same
+
+
+def _same(value: Any, payload: bytes) -> Any:
+    return value
 
 
 def _resolved(hint: Any) -> Any:

@@ -32,6 +32,7 @@ from lookhear.engine.messages.chat import (
     HoldRecording,
     ImagePart,
     Part,
+    PromptTokens,
     ReadAhead,
     StartAnswer,
     TextPart,

@@ -255,8 +255,7 @@ class AnswerUsage:
 
 @dataclass(frozen=True, slots=True)
 class ChosenToken:
-    """A token of an answer, or of a prompt. top: the likeliest ones in its place, best first, as
-    many as asked."""
+    """A token of an answer. top: the likeliest ones in its place, best first, as many as asked."""
 
     token: str
     logprob: float
@@ -265,14 +264,30 @@ class ChosenToken:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptTokens:
+    """How probable each token of a prompt is; the first, behind nothing, is as good as certain. All
+    is numbers, with no object for each: of a long prompt they are hundreds of thousands.
+
+    pieces: the bytes of all tokens that follow, which are their places in it. tokens: the prompt's.
+    logprobs: of each. top, top_logprobs: the likeliest ones in its place, best first, as many as
+    asked."""
+
+    pieces: list[bytes]
+    tokens: list[int]
+    logprobs: list[float]
+    top: list[list[int]]
+    top_logprobs: list[list[float]]
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerStarted:
     """The prompt is read and the first token chosen. usage: of the prompt. tokens: of the prompt,
-    if their log probabilities are wanted; the first, behind nothing, is as good as certain."""
+    if their log probabilities are wanted."""
 
     session: str
     answer: str
     usage: AnswerUsage
-    tokens: list[ChosenToken] | None = None
+    tokens: PromptTokens | None = None
 
 
 @dataclass(frozen=True, slots=True)

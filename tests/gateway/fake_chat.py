@@ -35,6 +35,7 @@ from lookhear.engine.messages import (
     HoldRecording,
     ImagePart,
     ModelCard,
+    PromptTokens,
     ReadAhead,
     StartAnswer,
     TextPart,
@@ -331,14 +332,22 @@ def _spelt(tokens: list[int]) -> str:
     return " ".join(f"<{token}>" for token in tokens)
 
 
-def _prompt(start: StartAnswer) -> list[ChosenToken] | None:
+def _prompt(start: StartAnswer) -> PromptTokens | None:
     """Words are its tokens."""
     most, [message] = start.settings.prompt_logprobs, start.messages[-1:]
     if most is None:
         return None
     texts = [part.text for part in message.parts if isinstance(part, TextPart)]
-    first, *others = words_of("".join(texts) or _spelt(message.tokens))
-    return [ChosenToken(first, 0.0, list(first.encode()), []), *(chosen(o, most) for o in others)]
+    words = words_of("".join(texts) or _spelt(message.tokens))
+    told = [chosen(word, most).top for word in words[1:]]
+    pieces = list(dict.fromkeys([*words, *(other.token for top in told for other in top)]))
+    return PromptTokens(
+        pieces=[piece.encode() for piece in pieces],
+        tokens=[pieces.index(word) for word in words],
+        logprobs=[0.0, *[-0.25] * len(told)],
+        top=[[], *([pieces.index(other.token) for other in top] for top in told)],
+        top_logprobs=[[], *([other.logprob for other in top] for top in told)],
+    )
 
 
 def chosen(word: str, alternatives: int) -> ChosenToken:

@@ -13,6 +13,7 @@ from lookhear.engine.messages import (
     AnswerText,
     AnswerUsage,
     ChosenToken,
+    PromptTokens,
     TokenLogprob,
 )
 from lookhear.gateway.chat.answers import ChoiceEvent
@@ -34,12 +35,12 @@ class _Choice:
         default_factory=lambda: getincrementaldecoder("utf-8")("replace")
     )
 
-    def offsets(self, tokens: Iterable[ChosenToken]) -> list[int]:
-        """Where each of the next ones begins."""
+    def offsets(self, pieces: Iterable[bytes]) -> list[int]:
+        """Where each of the next tokens begins, of which these are the bytes."""
         found = []
-        for token in tokens:
+        for piece in pieces:
             found.append(self.offset)
-            self.offset += len(self.decoder.decode(bytes(token.bytes)))
+            self.offset += len(self.decoder.decode(piece))
         return found
 
     def begins(self, offset: int) -> None:
@@ -109,8 +110,9 @@ class TextReply:
                 choice.usage = event.usage
                 return self._echoed(index, event.tokens)
             case AnswerText() if self._is_written and (event.text or event.tokens):
-                told = event.tokens
-                chosen = None if told is None else _logprobs(told, choice.offsets(told))
+                chosen = None
+                if (told := event.tokens) is not None:
+                    chosen = _logprobs(told, choice.offsets(bytes(each.bytes) for each in told))
                 return [self._told(index, event.text, chosen)]
             case AnswerCompleted():
                 choice.usage, choice.reason = event.usage, event.reason
@@ -120,15 +122,15 @@ class TextReply:
             case _:
                 return []
 
-    def _echoed(self, index: int, tokens: list[ChosenToken] | None) -> list[Json]:
-        """What stands in front of a choice. tokens: of the prompt, if they are known."""
+    def _echoed(self, index: int, prompt: PromptTokens | None) -> list[Json]:
+        """What stands in front of a choice. prompt: its tokens, if they are known."""
         echo = self._echoes[index // self._each]
+        pieces = [] if prompt is None else [prompt.pieces[token] for token in prompt.tokens]
         if echo is None:
-            said = b"".join(bytes(token.bytes) for token in tokens or ())
-            echo = said.decode("utf-8", errors="replace")
+            echo = b"".join(pieces).decode("utf-8", errors="replace")
         choice, told = self._choices[index], None
-        if tokens and self._has_logprobs:
-            told = _logprobs(tokens, choice.offsets(tokens), is_prompt=True)
+        if prompt is not None and self._has_logprobs:
+            told = _of_prompt(prompt, choice.offsets(pieces))
         choice.begins(len(echo))
         return [self._told(index, echo, told)] if echo or told else []
 
@@ -163,31 +165,43 @@ def _joined(parts: Sequence[Json]) -> Json:
     return {**parts[-1], "text": text, "logprobs": logprobs or None}
 
 
-def _logprobs(tokens: list[ChosenToken], offsets: list[int], *, is_prompt: bool = False) -> Json:
+def _logprobs(tokens: list[ChosenToken], offsets: list[int]) -> Json:
     """offsets: of each of them, in characters of the choice's text. What was chosen is among the
-    likeliest, even where it is not one of them. is_prompt: the first stands behind nothing."""
-    likeliest: list[dict[str, float] | None] = [
-        _probable(token.top) | _probable([token]) for token in tokens
-    ]
-    own: list[float | None] = [max(token.logprob, NEVER) for token in tokens]
-    if is_prompt:
-        own[:1], likeliest[:1] = [None], [None]
+    likeliest, even where it is not one of them."""
     return {
-        "tokens": [_spelt(token) for token in tokens],
-        "token_logprobs": own,
-        "top_logprobs": likeliest,
+        "tokens": [_spelt(bytes(token.bytes)) for token in tokens],
+        "token_logprobs": [max(token.logprob, NEVER) for token in tokens],
+        "top_logprobs": [_probable(token.top) | _probable([token]) for token in tokens],
+        "text_offset": offsets,
+    }
+
+
+def _of_prompt(prompt: PromptTokens, offsets: list[int]) -> Json:
+    """As `_logprobs`. The first stands behind nothing."""
+    spelt = [_spelt(piece) for piece in prompt.pieces]
+    own = [max(logprob, NEVER) for logprob in prompt.logprobs]
+    likeliest = [
+        {spelt[other]: max(logprob, NEVER) for other, logprob in zip(top, probable, strict=True)}
+        for top, probable in zip(prompt.top, prompt.top_logprobs, strict=True)
+    ]
+    for token, logprob, told in zip(prompt.tokens, own, likeliest, strict=True):
+        told[spelt[token]] = logprob
+    return {
+        "tokens": [spelt[token] for token in prompt.tokens],
+        "token_logprobs": [None, *own[1:]],
+        "top_logprobs": [None, *likeliest[1:]],
         "text_offset": offsets,
     }
 
 
 def _probable(tokens: Sequence[ChosenToken | TokenLogprob]) -> dict[str, float]:
-    return {_spelt(token): max(token.logprob, NEVER) for token in tokens}
+    return {_spelt(bytes(token.bytes)): max(token.logprob, NEVER) for token in tokens}
 
 
-def _spelt(token: ChosenToken | TokenLogprob) -> str:
+def _spelt(piece: bytes) -> str:
     """A token's text; its bytes, as OpenAI writes them, where it is no more than a part of a
     character: as text all such are the same."""
     try:
-        return bytes(token.bytes).decode()
+        return piece.decode()
     except UnicodeDecodeError:
-        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in token.bytes)
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in piece)

@@ -32,7 +32,7 @@ from lookhear.gateway.checks.unread import MOST, unread
 from lookhear.gateway.http.errors import wrong
 
 MAX_TEXTS = 32  # choices of all prompts of a request
-MAX_TOLD = 1 << 20  # numbers about tokens of prompts in a request's answer: of JSON some 30 MB
+MAX_TOLD = 1 << 18  # numbers about tokens of prompts in a request's answer: of JSON some 7 MB
 CHARACTERS = 3  # of a token, as a rule one more
 USUAL_LENGTH = 16  # tokens, if none are named: as at OpenAI
 IN_CHATS = "POST /v1/chat/completions has it"

@@ -97,6 +97,13 @@ def test_an_array_is_one_where_its_type_is_an_alias() -> None:
         assert np.array_equal(found, np.arange(6, dtype=np.float32).reshape(2, 3))
 
 
+@pytest.mark.parametrize("hint", [list[int], list[list[float]], list[bytes]], ids=str)
+def test_what_arrives_as_it_was_is_not_gone_through(hint: Any) -> None:
+    """Numbers about a long prompt are hundreds of thousands, and the event loop waits for them."""
+    value: list[object] = [[1.0]]
+    assert _converter(hint)(value, b"") is value
+
+
 def test_a_type_that_nobody_can_send_is_named() -> None:
     with pytest.raises(TypeError, match="expected a type that can be sent, got .*complex"):
         _converter(complex)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from lookhear.engine.messages import (
     AnswerText,
     AnswerUsage,
     ChosenToken,
+    PromptTokens,
     TextPart,
 )
 from lookhear.gateway.chat.answers import ChoiceEvent
@@ -114,8 +116,8 @@ async def test_a_stream_makes_up_what_is_whole(
         ({"min_tokens": 17}, "min_tokens"),
         ({"logprobs": True}, "logprobs"),
         ({"prompt_logprobs": 1}, "prompt_logprobs"),
-        ({"prompt": [[1] * 30_000] * 6, "echo": True, "logprobs": 6}, "prompt"),
-        ({"prompt": "word " * 40_000, "echo": True, "logprobs": 15}, "prompt"),
+        ({"prompt": [[1] * 30_000] * 6, "echo": True, "logprobs": 1}, "prompt"),
+        ({"prompt": "word " * 40_000, "echo": True, "logprobs": 3}, "prompt"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
     ],
@@ -242,7 +244,7 @@ async def test_tokens_are_where_their_text_is_though_some_of_it_was_held_back() 
         return 0, AnswerText("s", "a", text, tokens=told)
 
     reply = TextReply({}, 1, ["ab"], has_logprobs=True, is_written=True, include_usage=False)
-    prompt = [ChosenToken(each, 0.0, [*each.encode()], []) for each in "ab"]
+    prompt = PromptTokens([b"a", b"b"], [0, 1], [0.0, 0.0], [[], []], [[], []])
     events: list[tuple[int, ChoiceEvent]] = [
         (0, AnswerStarted("s", "a", AnswerUsage(), prompt)),
         event("hell", b"hello"),
@@ -252,6 +254,26 @@ async def test_tokens_are_where_their_text_is_though_some_of_it_was_held_back() 
     (choice,) = reply.whole(events)["choices"]
     assert choice["text"] == "abhello w\u00e9ird"
     assert choice["logprobs"]["text_offset"] == [0, 1, 2, 7, 9, 9, 10]
+
+
+async def test_of_a_prompt_all_is_told_but_what_is_likelier_than_its_first_token() -> None:
+    pieces = [b"a", b"\xc3", b"\xa9", b"c"]
+    tops, probable = [[], [3, 0], [2, 3]], [[], [-0.5, -1.0], [-0.125, -0.25]]
+    prompt = PromptTokens(pieces, [0, 1, 2], [0.0, -math.inf, -0.125], tops, probable)
+    reply = TextReply({}, 1, [None], has_logprobs=True, is_written=False, include_usage=False)
+    started = AnswerStarted("s", "a", AnswerUsage(), prompt)
+    (choice,) = reply.whole([(0, started)])["choices"]
+    assert choice["text"] == "a\u00e9"
+    assert choice["logprobs"] == {
+        "tokens": ["a", r"bytes:\xc3", r"bytes:\xa9"],
+        "token_logprobs": [None, -9999.0, -0.125],
+        "top_logprobs": [
+            None,
+            {"c": -0.5, "a": -1.0, r"bytes:\xc3": -9999.0},
+            {r"bytes:\xa9": -0.125, "c": -0.25},
+        ],
+        "text_offset": [0, 1, 1],
+    }
 
 
 @pytest.mark.timeout(60)  # many minutes, where each token copies those in front of it
