@@ -264,8 +264,9 @@ class PromptReader:
         return Cost(self._next.num_encoded, whole_blocks(len(self._next.tokens) + 1))
 
     def make_request(self) -> PagedRequest:
-        """Reads the newest beginning."""
+        """Reads the newest beginning. What changes the model is not held beyond that."""
         prompt, self._next = self._next, None
+        adapter, self._adapter = self._adapter, None
         assert prompt is not None
         return PagedRequest(
             key=self._key,
@@ -274,7 +275,7 @@ class PromptReader:
             media=tuple(prompt.media),
             max_new_tokens=1,  # computed with the prompt's end, and of no use
             final_tokens=len(prompt.tokens),
-            adapter=self._adapter,
+            adapter=adapter,
         )
 
     def absorb(self, result: Result) -> list[Event]:

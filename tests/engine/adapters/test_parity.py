@@ -19,6 +19,7 @@ from lookhear.engine.messages import (
     AnswerCompleted,
     Event,
     LoadAdapter,
+    ReadAhead,
     StartAnswer,
     UnloadAdapter,
 )
@@ -188,6 +189,17 @@ def test_one_that_is_replaced_in_mid_traffic_disturbs_nobody(
     gc.collect()
     for name in ("one", "two"):
         load(core, name, chatting.adapters["all"])
+
+
+def test_a_session_that_had_its_prompt_read_ahead_holds_none(chatting: Chatting) -> None:
+    core = make_core(chatting.folder, max_adapters=1)
+    load(core, "one", chatting.adapters["all"])
+    core.submit(ReadAhead("s", "m:one", [user("What is in this?")]))
+    rest(core)
+    core.submit(UnloadAdapter("r", "m", "one"))
+    assert isinstance(core.step()[0], AdapterLoaded)
+    gc.collect()
+    load(core, "two", chatting.adapters["attention"])
 
 
 def test_a_tower_changes_too(tmp_path: Path) -> None:
