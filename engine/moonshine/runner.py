@@ -69,9 +69,14 @@ class MoonshineRunner:
         row, slot = self._self_cache.allocate(), self._cross_cache.allocate()
         assert row is not None and slot is not None, "the scheduler admitted more than fits"
         dims = self._model.dims
-        return MoonshineSequence(
-            request, dims.start, dims.end_tokens, self._model.context, row=row, slot=slot
-        )
+        try:
+            return MoonshineSequence(
+                request, dims.start, dims.end_tokens, self._model.context, row=row, slot=slot
+            )
+        except Exception:
+            self._self_cache.free(row)
+            self._cross_cache.free(slot)
+            raise
 
     @torch.inference_mode()
     def launch(self, work: Sequence[tuple[MoonshineSequence, int]]) -> Finish:

@@ -132,7 +132,12 @@ class WhisperRunner:
         slot = self._cross_cache.allocate()
         assert row is not None and slot is not None, "the scheduler admitted more than fits"
         limit = self._model.dims.context
-        sequence = WhisperSequence(request, self._tokenizer.eot, limit, row=row, slot=slot)
+        try:
+            sequence = WhisperSequence(request, self._tokenizer.eot, limit, row=row, slot=slot)
+        except Exception:
+            self._self_cache.free(row)
+            self._cross_cache.free(slot)
+            raise
         if kept is not None:
             sequence.skip(kept.tokens, kept.no_speech_prob)
         return sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,11 @@ from numpy.typing import NDArray
 from lookhear.engine.core.core import MAX_BUGS, EngineCore
 from lookhear.engine.core.request import Cost, Priority, Result
 from lookhear.engine.core.scheduler import Scheduler
-from lookhear.engine.messages import Event
+from lookhear.engine.messages import CloseSession, Event, TurnCompleted, TurnFailed
 from lookhear.engine.models.qwen3_asr import Qwen3AsrModel
+from lookhear.engine.moonshine import runner as moonshine_runner
+from lookhear.engine.whisper import runner as whisper_runner
+from tests.engine import playing
 from tests.engine.core.test_overlap import ROWS, paged_runner, paged_visits
 from tests.engine.traces import (
     Asker,
@@ -32,6 +36,8 @@ from tests.engine.traces import (
     play,
     ticks,
 )
+from tools.random_checkpoints.moonshine import build_random_moonshine
+from tools.random_checkpoints.whisper import build_random_whisper
 
 OWNERS = ("wants_request", "cost", "make_request", "follow", "absorb")
 
@@ -197,3 +203,43 @@ def test_one_that_shows_with_all_requests_is_raised(asr: Qwen3AsrModel) -> None:
         ask(f"v{number}", "absorb")
     with pytest.raises(Bug):
         ask("last", "make_request")
+
+
+def whisper_folder(folder: Path) -> Path:
+    return build_random_whisper(folder, layers=1, width=32, heads=2, seed=3, context=96)
+
+
+def moonshine_folder(folder: Path) -> Path:
+    build_random_moonshine(folder, seed=2, max_position_embeddings=300)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("build", "where", "name"),
+    [
+        (whisper_folder, whisper_runner, "WhisperSequence"),
+        (moonshine_folder, moonshine_runner, "MoonshineSequence"),
+    ],
+    ids=["whisper", "moonshine"],
+)
+def test_who_cannot_be_placed_takes_no_room(
+    build: Callable[[Path], Path],
+    where: ModuleType,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    core = playing.make_core(build(tmp_path), max_rows=2)
+    script = playing.turn("s", 0, 1.2, language="en")
+
+    def faulty(*_: object, **__: object) -> None:
+        raise Bug(name)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(where, name, faulty)
+        for _ in range(3):
+            events = playing.play(core, script)
+            assert [type(e) for e in events if isinstance(e, TurnFailed)] == [TurnFailed]
+            core.submit(CloseSession("s"))
+            core.check()
+    assert isinstance(playing.play(core, script)[-1], TurnCompleted)
