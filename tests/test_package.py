@@ -100,7 +100,7 @@ def test_the_wheel_is_small_and_holds_nothing_but_the_package(wheel: Path) -> No
         packed = {item.filename: item.compress_size for item in archive.infolist()}
     detector = packed.pop("lookhear/media/voice/silero_vad.onnx")
     assert detector <= 1_100_000
-    assert sum(packed.values()) <= 1_500_000
+    assert sum(packed.values()) <= 1_550_000
     # A checksum for every file, which does not pack.
     del packed[f"lookhear-{lookhear.__version__}.dist-info/RECORD"]
     # Code alone: no weights, recordings or tables of results.

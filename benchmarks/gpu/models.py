@@ -147,6 +147,10 @@ class RandomWeights(CheckpointReader):
             return weight.normal_(0.0, 0.02)
         return weight.fill_(0.0 if name.endswith("bias") else 1.0)
 
+    def are_alike(self, one: str, other: str) -> bool:
+        """A tied head is stored once, as in what is published."""
+        return True
+
     def take_scaled(self, name: str, dtype: torch.dtype, *shape: int) -> None:
         """Nothing is stored so: it is rounded as it is loaded."""
 

@@ -13,7 +13,7 @@ import functools
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 from lookhear.chat.answers import Answer, AnswerCompleted, AnswerEvent
@@ -21,6 +21,8 @@ from lookhear.chat.conversation import Conversation
 from lookhear.client import AsyncClient
 from lookhear.live.events import Event
 from lookhear.transport.retry import Retry
+
+CLOSED = "the client was closed"
 
 
 class _Closable(Protocol):
@@ -39,6 +41,8 @@ class _LoopThread:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self._abandoned: list[Future[None]] = []  # sessions that end without being waited for
+        self._calls: set[_LoopCall[Any]] = set()  # that threads wait for
+        self._is_closing = False
         self.held = WeakSet[_Closable]()  # what was begun on it, as long as anybody keeps it
         self._thread = threading.Thread(
             target=self.loop.run_forever, name="lookhear-client", daemon=True
@@ -48,6 +52,7 @@ class _LoopThread:
     def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do it on the loop, and wait for its result."""
         call = _LoopCall(work)
+        self._calls.add(call)
         try:
             self.loop.call_soon_threadsafe(call.begin)
             return call.outcome.result()
@@ -56,6 +61,12 @@ class _LoopThread:
             self.loop.call_soon_threadsafe(call.cancel)
             call.outcome.exception()
             raise
+        except asyncio.CancelledError:
+            if self._is_closing:
+                raise RuntimeError(CLOSED) from None
+            raise
+        finally:
+            self._calls.discard(call)
 
     def end(self, work: Callable[[], Awaitable[None]]) -> None:
         """As `run`, from whatever thread; after `close` there is nothing to do."""
@@ -73,12 +84,25 @@ class _LoopThread:
         """End what goes on, and stop the thread."""
         if not self.loop.is_closed():
             wait(self._abandoned)
+            self._is_closing = True
+            self.run(self._cancel)
             for begun in list(self.held):
-                with contextlib.suppress(RuntimeError):  # another thread waits for it just now
+                with contextlib.suppress(RuntimeError):  # another thread has just begun to wait
                     self.run(begun.aclose)
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join()
             self.loop.close()
+            for call in list(self._calls):  # that came meanwhile
+                if not call.outcome.done():
+                    call.outcome.set_exception(RuntimeError(CLOSED))
+
+    async def _cancel(self) -> None:
+        """What other threads wait for is given up."""
+        tasks, own = [call.task for call in list(self._calls)], asyncio.current_task()
+        others = [task for task in tasks if task is not None and task is not own]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 class _LoopCall(Generic[T]):
@@ -88,16 +112,16 @@ class _LoopCall(Generic[T]):
     def __init__(self, work: Callable[[], Awaitable[T]]) -> None:
         self.outcome: Future[T] = Future()
         self._work = work
-        self._task: asyncio.Task[T] | None = None
+        self.task: asyncio.Task[T] | None = None
 
     def begin(self) -> None:
-        self._task = asyncio.create_task(self._do())
-        self._task.add_done_callback(self._done)
+        self.task = asyncio.create_task(self._do())
+        self.task.add_done_callback(self._done)
 
     def cancel(self) -> None:
         """Give it up; `outcome` is there once it is over."""
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
         else:
             self.outcome.set_exception(asyncio.CancelledError())
 

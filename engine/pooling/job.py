@@ -53,7 +53,7 @@ class _Read(NamedTuple):
 
 class PoolingJob:
     """Hands out its units in order, and takes what came of them in any. num_running, num_tokens: of
-    those that are under way."""
+    those that are under way, and about so many that they do not begin alike with others."""
 
     def __init__(
         self,
@@ -69,6 +69,8 @@ class PoolingJob:
         self._prompter = prompter
         self._units = deque(self._all_units())
         self.num_running = self.num_tokens = 0
+        self._counted: dict[Unit, int] = {}  # of num_tokens
+        self._cached = 0  # tokens of the last one that were: others begin with them, too
         self._queries: dict[int, _Read] = {}
         self._documents: dict[int, _Read] = {}  # whose queries are not read yet
 
@@ -115,7 +117,8 @@ class PoolingJob:
     def prompt(self, unit: Unit) -> ChatPrompt:
         """Its tokens are under way from now on. Raises `RequestError`."""
         prompt = self._prompt_of(unit)
-        self.num_tokens += len(prompt.tokens)
+        self._counted[unit] = max(1, len(prompt.tokens) - self._cached)
+        self.num_tokens += self._counted[unit]
         return prompt
 
     def _prompt_of(self, unit: Unit) -> ChatPrompt:
@@ -133,7 +136,8 @@ class PoolingJob:
     def take(self, unit: Unit, result: PooledResult, num_tokens: int) -> list[Event]:
         """What is complete now."""
         self.num_running -= 1
-        self.num_tokens -= num_tokens
+        self.num_tokens -= self._counted.pop(unit)
+        self._cached = result.num_cached
         read = _Read(result.hidden, num_tokens, result.num_cached)
         settings = self._message.settings
         if settings.kind != "score":

@@ -14,7 +14,7 @@ from lookhear.engine.messages import AnswerSettings, ModelCard
 from lookhear.gateway.chat.answers import Answers, Fields
 from lookhear.gateway.chat.dialect import Asked, Dialect, Reply
 from lookhear.gateway.chat.length import readable
-from lookhear.gateway.chat.lines import pointers
+from lookhear.gateway.chat.lines import Pointer, pointers
 from lookhear.gateway.chat.loading import Question, check_abilities, load, wanted_of
 from lookhear.gateway.chat.places import AnswerPlaces, Place
 from lookhear.gateway.chat.refusals import wrong_type
@@ -96,6 +96,12 @@ async def _prepared(
         raise
 
 
+def _takes_time(pointer: Pointer) -> bool:
+    """Whether others decide how long it takes; a picture in the request itself takes no time."""
+    is_here = pointer.is_base64 or pointer.url[:5].lower() == "data:"
+    return not (is_here and pointer.kind in ("image", "prompt_embeds"))
+
+
 async def _placed(
     request: Request,
     gateway: Services,
@@ -106,7 +112,7 @@ async def _placed(
 ) -> Place:
     """Places of an engine that can be asked: while it is being started again nobody keeps any, so
     that all are told together if it does not come back."""
-    began, loads = gateway.clock(), any(True for _ in pointers(asked.lines))
+    began, loads = gateway.clock(), any(map(_takes_time, pointers(asked.lines)))
     while True:
         await until_gone(request, gateway.until_ready(card.id))
         place = places.queue(card, claim, asked.choices, loads=loads)

@@ -22,7 +22,7 @@ class Place:
     def __init__(self, slots: Slots, claim: Claim, answers: int, loading: Slots | None) -> None:
         self._slots, self._claim, self._answers = slots, claim, answers
         self._loading = loading
-        self._turn = None if loading is None else loading.queue(claim)
+        self._turn = None if loading is None else loading.queue(claim, answers)
         self._ticket = slots.queue(claim, answers) if loading is None else None
 
     @property

@@ -18,7 +18,7 @@ async def opened(
     likes, so its slot is taken once it is there; until then it has one among those who fetch, for
     who waits with a recording in its hands has it in memory. Raises ApiError."""
     async with AsyncExitStack() as fetching, AsyncExitStack() as hearing:
-        if isinstance(source, bytes) or not source[1].lower().startswith("http"):
+        if isinstance(source, bytes) or source[1][:4].lower() != "http":
             await hearing.enter_async_context(gateway.file_slots.held(claim))
             file = await gateway.pictures.audio_file(source, claim)
         else:

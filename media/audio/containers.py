@@ -106,9 +106,8 @@ def opened(file: BinaryIO, channel: int | None) -> Iterator[AudioSource]:
                     return
         file.seek(0)
     if len(starts) > 1:
-        first = next(parts(file, starts))
-        with open_ffmpeg(first, head, channel) as source:
-            yield replace(source, blocks=linked_blocks(parts(file, starts), channel))
+        first = first_link(parts(file, starts), channel)
+        yield replace(first, blocks=linked_blocks(parts(file, starts), channel))
         return
     with open_ffmpeg(file, head, channel) as source:
         yield source
@@ -163,6 +162,21 @@ def open_ffmpeg(file: BinaryIO, head: bytes, channel: int | None) -> Iterator[Au
             stream.codec_context.channels,
             ffmpeg_blocks(container, stream, channel),
         )
+
+
+def first_link(files: Iterator[BinaryIO], channel: int | None) -> AudioSource:
+    """The first of Ogg files in a row that can be opened, closed again."""
+    problem: MediaError | None = None
+    for file in files:
+        try:
+            with open_ffmpeg(file, OGG, channel) as source:
+                return source
+        except MediaError as error:
+            if error.reason not in ("empty", "truncated"):
+                raise
+            problem = problem or error
+    assert problem is not None, "there are some"
+    raise problem
 
 
 def linked_blocks(files: Iterator[BinaryIO], channel: int | None) -> Iterator[tuple[int, Samples]]:

@@ -14,6 +14,7 @@ PLAIN = (1, 3, 0xFFFE)  # a WAV's tags for samples as they are
 # Bytes of samples from which on a size of 32 bits is none (GStreamer writes this one, SoX
 # 0x7FFFF000 in whole frames), and one of 64 bits.
 UNKNOWN_SIZE, UNKNOWN_LONG = 0x7FFF0000, 1 << 62
+UNKNOWN_CHUNK = 0x7EFF0000  # SoX writes 0x7F000000 in whole frames, and 8, into an AIFF
 AU = b".snd"
 
 
@@ -67,7 +68,7 @@ def sample_bytes(file: BinaryIO, form: Form, length: int) -> tuple[int, int]:
         if name == b"ds64":  # the sizes of an RF64 that have no room where they belong
             long = int.from_bytes(file.read(16)[8:], "little")
         elif name.startswith(form.samples):
-            size = long if form.size == 4 and size >= UNKNOWN_SIZE else size
+            size = long if form.size == 4 and size >= UNKNOWN_CHUNK else size
             return at, size if size < UNKNOWN_LONG else 0
         at += max(0, size) + -size % form.filled
     return length, 0

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.media.audio.containers import DEMUXERS, audio_stream, decoded_blocks, longest_pause
-from lookhear.media.audio.ogg import Cutter
+from lookhear.media.audio.ogg import OGG, Cutter
 from lookhear.media.audio.resample import StreamResampler
 from lookhear.media.audio.timeline import Timeline
 from lookhear.media.audio.wav_stream import Limited, Replayed, wav_head
@@ -121,8 +121,14 @@ class LiveContainer:
     def _run(self) -> None:
         try:
             while self._next():
-                for samples in self._decoded():
-                    self._give(samples)
+                is_empty = True
+                try:
+                    for samples in self._decoded():
+                        is_empty = is_empty and not len(samples)
+                        self._give(samples)
+                except MediaError:
+                    if not (is_empty and self._head.startswith(OGG) and self._is_followed()):
+                        raise
         except Exception as error:
             self._problem = error
         with self._turn:
@@ -149,6 +155,11 @@ class LiveContainer:
                 else:
                     self._rest()
             return True
+
+    def _is_followed(self) -> bool:
+        """Whether this recording is over, and another one is there."""
+        with self._turn:
+            return len(self._pieces) > 1 and self._pieces[0] == END
 
     def _pop(self) -> bytes:
         while not self._pieces:

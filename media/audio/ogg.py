@@ -14,8 +14,9 @@ from typing import BinaryIO
 __all__ = ["OGG", "Cutter", "links", "parts"]
 
 OGG = b"OggS"
-PAGE = re.compile(rb"OggS\0(.)(.{8}).{12}(.)", re.DOTALL)  # flags, where it ends, its segments
-FLAGS = re.compile(rb"OggS\0(.)", re.DOTALL)
+# Flags, where it ends, its segments. Only looked at: a head that is cut off takes none of the next.
+PAGE = re.compile(rb"OggS\0(?=([\0-\7])(.{8}).{12}(.))", re.DOTALL)
+FLAGS = re.compile(rb"OggS\0(?=([\0-\7]))", re.DOTALL)
 BEGUN = re.compile(rb"(?:O(?:g(?:g(?:S\0?)?)?)?)?\Z")  # what may become that
 HEAD = 27  # bytes of a page before its segments
 FIRST_PAGE = 2  # among the flags; a file of several tracks has as many, one behind the other

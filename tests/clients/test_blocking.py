@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import pytest
 
@@ -29,6 +30,29 @@ def test_closing_it_ends_a_session_whose_events_somebody_keeps(
             next(events)
         assert list(events) == []
         client.close()
+
+
+def test_closing_it_ends_what_another_thread_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sounddevice", FakeDevice())
+    server, begun, told = CountingServer(), threading.Event(), list[str]()
+    with on_thread(server.running()):
+        client = Client(server.url)
+
+        def listen() -> None:
+            try:
+                for event in client.transcribe(Microphone()):
+                    assert isinstance(event, SessionReady)
+                    begun.set()
+            except RuntimeError as error:
+                told.append(str(error))
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        assert begun.wait(60)
+        client.close()
+        thread.join(60)
+        assert not thread.is_alive() and FakeDevice.last.closed
+    assert told == ["the client was closed"]
 
 
 def test_closing_it_ends_an_answer_and_a_conversation() -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
 T = TypeVar("T")
+
+_NAME = "lookhear-blocking"
 
 
 async def in_own_thread(call: Callable[[], T]) -> T:
@@ -25,5 +30,14 @@ async def in_own_thread(call: Callable[[], T]) -> T:
         else:
             outcome.set_result(result)
 
-    threading.Thread(target=run, name="lookhear-blocking", daemon=True).start()
+    threading.Thread(target=run, name=_NAME, daemon=True).start()
     return await asyncio.wrap_future(outcome)
+
+
+@atexit.register
+def _leave_stdin() -> None:
+    """Python closes it at its end, and aborts where a thread that was left still reads there."""
+    detach = getattr(sys.stdin, "detach", None)  # there may be none, or another one
+    if detach is not None and any(thread.name == _NAME for thread in threading.enumerate()):
+        with contextlib.suppress(ValueError, OSError):
+            detach()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from lookhear.engine.client.errors import EngineRequestError, EngineUnavailable
 from lookhear.engine.client.pool import AGAIN, Pool
 from lookhear.engine.client.replica import Replica
-from lookhear.engine.messages import AdapterFailed, AdapterLoaded, LoadAdapter, UnloadAdapter
+from lookhear.engine.messages import AdapterFailed, AdapterLoaded, LoadAdapter, Ready, UnloadAdapter
 
 log = logging.getLogger(__name__)
 
@@ -34,17 +34,21 @@ class AdapterRequests:
             if before is not None and not replaces:  # asked here, where nobody loads it meanwhile
                 text = f"expected another name, or load_inplace true, got {message.name!r}"
                 raise EngineRequestError("duplicate_adapter", text)
-            asked: list[Replica] = []
+            asked: dict[Replica, Ready | None] = {}  # and since which start it is up
             answers: list[AdapterLoaded | BaseException] = []
             # Those, too, that come up meanwhile: they are given what the model had before.
-            while others := [r for r in pool.replicas if r.is_running and r not in asked]:
-                asked += others
+            while others := [
+                replica
+                for replica in pool.replicas
+                if replica.is_running and asked.get(replica) is not replica.ready
+            ]:
+                asked |= {replica: replica.ready for replica in others}
                 answers += await self._all(others, message)
             if not asked:
                 raise EngineUnavailable(f"the engine of {pool.name} is not running")
             failures = [answer for answer in answers if isinstance(answer, Exception)]
             if failures:
-                await self._undo(asked, message, before)
+                await self._undo([*asked], message, before)
                 raise failures[0]
             pool.adapters[message.name] = message.folder
             loaded = answers[0]

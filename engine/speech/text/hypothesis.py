@@ -237,8 +237,10 @@ class Hypothesis(NamedTuple):
             return []
         words = []
         for text, first, last in group_words(self.tokens, decode_bytes, language):
+            # What was committed after its word is none of its own: a full stop, the % of "50%".
+            if not any(c.isalnum() or (c in SPOKEN and text[0].isspace()) for c in text):
+                continue
             mean = sum(self.logprobs[first:last]) / (last - first)
             start, end = self.spans[first][0], self.spans[last - 1][1]
             words.append(Word(text.strip(), start, end, math.exp(mean)))
-        # A full stop that was committed after its word is no word of its own.
-        return [word for word in words if any(c.isalnum() or c in SPOKEN for c in word.word)]
+        return words

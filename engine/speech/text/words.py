@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue", "km", "bo"})
 PREPENDED = "\"'“¿([{-«"
-SPOKEN = "&%@#+=×÷°§$€£¥₹"  # signs that are words by themselves
+SPOKEN = "&%@#+=×÷°§$€£¥₹"  # signs that are words where they stand apart
 APPENDED = "\"'.。,，!！?？:：”)]}、…»"
 
 

@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import queue
+import subprocess
 import sys
 import threading
 import time
@@ -123,9 +124,9 @@ async def test_a_source_that_says_nothing_more_can_be_left() -> None:
         loop.call_soon_threadsafe(asked.set)
         over.wait()
 
-    before = set(threading.enumerate())
     pieces = read_source(chunks())
     assert await anext(pieces) == bytes(960)
+    before = set(threading.enumerate())  # the first piece's may be ending still
     waiting = asyncio.ensure_future(anext(pieces))
     await asked.wait()
     left = set(threading.enumerate()) - before
@@ -135,6 +136,29 @@ async def test_a_source_that_says_nothing_more_can_be_left() -> None:
         assert [thread.daemon for thread in left] == [True]
     finally:
         over.set()
+
+
+def test_a_program_ends_that_has_left_its_standard_input() -> None:
+    """Which a thread still reads."""
+    program = """if True:
+        import asyncio, sys
+        from lookhear.sources.audio import read_source
+
+        async def main():
+            pieces = read_source(iter(lambda: sys.stdin.buffer.read(960), b""))
+            assert len(await anext(pieces)) == 960
+            waiting = asyncio.ensure_future(anext(pieces))
+            await asyncio.wait([waiting], timeout=0.2)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+
+        asyncio.run(main())
+    """
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(bytes(960))
+        process.stdin.flush()
+        assert process.wait(60) == 0
 
 
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="names of files are text there")

@@ -56,6 +56,27 @@ async def test_one_that_comes_up_during_a_load_is_asked_too(can: bool) -> None:
     await fleet.client.close()
 
 
+async def test_one_that_dies_behind_its_answer_is_asked_again_when_it_is_back() -> None:
+    """While another one takes long over the same load."""
+    fleet = Fleet(60.0)
+    await fleet.load()
+    one, other = fleet.engines
+    loading = asyncio.create_task(fleet.client.load_adapter(SHOP, replaces=False))
+    await until(lambda: one.got == other.got == [SHOP])
+    one.tell(LOADED)
+    await asyncio.sleep(0)
+    await fleet.kill(one)
+    one.got.clear()
+    one.come_up()
+    await until(lambda: one.is_running)
+    other.tell(LOADED)
+    await until(lambda: one.got == [SHOP] or loading.done())
+    assert not loading.done()
+    one.tell(LOADED)
+    assert await loading == LOADED
+    await fleet.client.close()
+
+
 async def test_one_that_is_to_end_ends_behind_the_load_that_it_was_asked_for() -> None:
     fleet = Growing()
     first = await fleet.load()

@@ -135,6 +135,17 @@ def test_short_texts_are_read_as_many_at_once_as_there_are_rows(chatting: Path) 
     finish(core)
 
 
+def test_what_others_begin_with_too_keeps_nobody_waiting(chatting: Path) -> None:
+    """A judge's pairs begin with the same long query: read once, it is no work any more."""
+    core = make_core(chatting, max_rows=16, token_budget=64)
+    core.submit(start([f"a {n}" for n in range(60)], kind="score", queries=["some text " * 24]))
+    at_once = [core.stats()["pooled_prompts"]]
+    while core.has_work:
+        core.step()
+        at_once.append(core.stats()["pooled_prompts"])
+    assert at_once[0] == 2 and max(at_once) >= 8
+
+
 def test_what_waits_is_bounded(chatting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "MAX_WAITING", 30)
     core = make_core(chatting, max_rows=4)

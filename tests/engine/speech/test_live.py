@@ -447,6 +447,18 @@ def test_a_sign_that_is_spoken_is_a_word() -> None:
     assert [w.word.rstrip(".") for e in said for w in e.words or []] == ["Johnson", "&", "Johnson"]
 
 
+def test_a_sign_that_comes_late_is_no_word() -> None:
+    """It belongs to the one before."""
+    words = [" by", " 50", "%", "."]
+    run = driver(Speech(words, [(0.1, 0.4), (0.4, 0.9), (0.9, 1.4), (1.4, 1.41)]), words=True)
+    while run.position < 3 * SAMPLE_RATE:
+        run.feed(0.1)
+    run.finish()
+    said = [e for e in run.events if isinstance(e, TextCommitted)]
+    assert "".join(e.text for e in said) == "by 50%."
+    assert [w.word.rstrip("%.") for e in said for w in e.words or []] == ["by", "50"]
+
+
 @pytest.mark.parametrize("sign", ["", ",", "."])
 def test_a_short_segment_is_complete_behind_a_sentence(sign: str) -> None:
     words = [" one", " two" + sign, " three"]

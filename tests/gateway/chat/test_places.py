@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -17,7 +18,7 @@ from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.fetching.pictures import Pictures
 from lookhear.gateway.http.errors import ApiError
 from lookhear.gateway.slots import Claim
-from tests.gateway.chatting import URL, ask, client, image, user
+from tests.gateway.chatting import URL, ask, client, image, png, user
 from tests.gateway.fake_chat import VISION
 from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import Running, running
@@ -165,12 +166,33 @@ async def test_who_loads_media_leaves_places_to_others() -> None:
     assert [place.is_taken for place in left].count(True) == 56
 
 
+async def test_a_place_to_load_is_as_many_as_there_are_answers() -> None:
+    card = dataclasses.replace(VISION, max_answers=64)
+    places = AnswerPlaces(FakeEngine(sees=True))
+    queued = [places.queue(card, Claim("a", str(n)), 8, loads=True) for n in range(7)]
+    waiting = [asyncio.create_task(place.taken()) for place in queued]
+    await asyncio.gather(*waiting[:3])
+    texts = [places.queue(card, Claim("b", str(n)), 1) for n in range(24)]
+    assert all(place.is_taken for place in texts)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@pytest.mark.parametrize("said", ["a", image(png())], ids=["a text", "a picture"])
 async def test_slow_addresses_stop_no_other_question(
-    http: httpx.AsyncClient, few: Running, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient,
+    few: Running,
+    monkeypatch: pytest.MonkeyPatch,
+    said: dict[str, Any] | str,
 ) -> None:
+    """A picture that comes with its question is there at once."""
     arrived, gate = asyncio.Event(), asyncio.Event()
+    load = Pictures.image
 
     async def slow(media: Pictures, url: str, path: str, claim: Claim) -> Picture:
+        if not url.startswith("http:"):
+            return await load(media, url, path, claim)
         arrived.set()
         await gate.wait()
         raise ApiError(400, "it never came")
@@ -183,6 +205,6 @@ async def test_slow_addresses_stop_no_other_question(
     await arrived.wait()
     while requests.count < len(slowly):
         await asyncio.sleep(0)
-    assert (await asyncio.wait_for(ask(http, user("a")), 60)).status_code == 200
+    assert (await asyncio.wait_for(ask(http, user(said)), 60)).status_code == 200
     gate.set()
     assert {answer.status_code for answer in await asyncio.gather(*slowly)} == {400}

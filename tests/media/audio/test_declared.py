@@ -65,7 +65,7 @@ def test_a_little_less_is_no_damage(container: str) -> None:
 @pytest.mark.parametrize(
     ("container", "size"),
     [
-        *(("AIFF", size) for size in (0, 0x7FFF0000, 0xFFFFFFFF)),
+        *(("AIFF", size) for size in (0, 0x7F000008, 0x7FFF0000, 0xFFFFFFFF)),
         *(("AU", size) for size in (0, 0xFFFFFFFF)),
         ("CAF", (1 << 64) - 1),
         *(("W64", size) for size in (0, (1 << 63) - 1, (1 << 64) - 1)),

@@ -208,6 +208,17 @@ def test_of_a_recorder_that_wrote_nothing_but_its_head_nothing_is_heard() -> Non
     assert np.array_equal(np.concatenate(heard([head, file("mp4")])), whole("mp4"))
 
 
+@pytest.mark.parametrize("kept", [1, 2])
+def test_an_ogg_of_which_nothing_but_a_head_was_written_is_followed(kept: int) -> None:
+    """Pages; a recorder that was stopped before its first sound, and started again."""
+    data = file("ogg")
+    pages = [at for at in range(len(data)) if data.startswith(b"OggS", at)]
+    begun = data[: pages[kept]]
+    once = sum(map(len, heard([data])))
+    assert sum(map(len, heard([begun, data]))) == once
+    assert sum(map(len, heard([begun + data, begun, data]))) == 2 * once
+
+
 def test_what_was_heard_comes_before_what_is_wrong() -> None:
     stream = LiveContainer()
     stream.feed(file("webm"))

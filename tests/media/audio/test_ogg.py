@@ -72,6 +72,20 @@ def test_one_that_was_cut_before_its_first_sound_is_no_damage(kept: int) -> None
     assert np.allclose(one, whole, atol=1e-4)
     both = decode_audio(file("opus") + file("vorbis")[:kept] + file("opus")).samples
     assert len(both) == 2 * len(whole)
+    begun = decode_audio(file("vorbis")[:kept] + file("opus")).samples
+    assert np.allclose(begun, whole, atol=1e-4)
+
+
+@pytest.mark.parametrize("kept", [0, 4, 5, 6, 13, 14, 26, 27])
+def test_the_head_of_a_page_that_is_cut_takes_nothing_of_the_next_file(kept: int) -> None:
+    data = file("opus")
+    cut = data[: data.rindex(OGG) + kept]
+    with io.BytesIO(cut + data) as opened:
+        assert links(opened, cut)[0] == [0, len(cut)]
+    cutter = Cutter()
+    before, *files = cutter.feed(cut + data)
+    files[-1] += cutter.end()
+    assert not before and files == [cut, data]
 
 
 def test_where_none_holds_a_sound_none_is_heard() -> None:
