@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -225,23 +225,29 @@ class WhisperRecognizer:
         start = stretch.start - stretch.before.num_samples
         forced = len(self._prefix(stretch))
         heard_all = Hypothesis.of(result, forced, start, language, is_bounded=True)
-        heard_all = heard_all.without(self._marks(is_first=not stretch.committed))
+        heard_all = heard_all.without(self._marks(stretch.committed))
         heard_all = heard_all._replace(closing=self._closing(result))
         if stretch.before.segments and not stretch.asks_language:  # it would be theirs, too
             return heard_all
         return heard_all._replace(languages=languages)
 
-    def _marks(self, *, is_first: bool) -> Callable[[int], bool]:
+    def _marks(self, committed: Sequence[int]) -> Callable[[int], bool]:
         """What is no text of a segment: times, and in front of its first word the full stop of the
-        segment before. Committed as its own, that makes the model believe that all was said."""
-        in_front = is_first
+        segment before. Committed as its own, that makes the model believe that all was said. Nor is
+        one that stands apart behind another: it is written for noise, in which nobody speaks."""
+        spell = self._prompter.token_bytes
+        in_front, is_behind = not committed, bool(committed) and is_closing(spell(committed[-1]))
 
         def is_mark(token: int) -> bool:
-            nonlocal in_front
+            nonlocal in_front, is_behind
             if self._is_stamp(token):
                 return True
-            in_front = in_front and is_closing(self._prompter.token_bytes(token))
-            return in_front
+            data = spell(token)
+            is_sign = is_closing(data)
+            in_front = in_front and is_sign
+            is_apart = is_behind and is_sign and data.startswith(b" ")
+            is_behind = is_sign
+            return in_front or is_apart
 
         return is_mark
 

@@ -436,6 +436,23 @@ def test_a_full_stop_that_comes_late_is_no_word() -> None:
     assert [w.word.rstrip(".") for e in said for w in e.words or []] == ["stop"]
 
 
+class Dotting(Speech):
+    """Writes nothing but one full stop more for the noise behind a sentence."""
+
+    def hear(self, request: WhisperRequest, start: int) -> Result:
+        result = super().hear(request, start)
+        tokens = tuple(token for token in result.tokens if self.vocabulary.words[token] != "noise")
+        return replace(result, tokens=tokens, logprobs=(-0.1,) * len(tokens))
+
+
+def test_nothing_but_a_sign_behind_a_sentence_is_no_text() -> None:
+    times = [(0.1, 0.6), (0.6, 0.61), (0.9, 3.0), (3.0, 3.01)]
+    run = driver(Dotting([" stop", ".", "noise", " ."], times))
+    while run.position < run.speech.duration * SAMPLE_RATE:
+        run.feed(0.1)
+    assert run.finish().text == run.committed == "stop."
+
+
 def test_a_sign_that_is_spoken_is_a_word() -> None:
     words = [" Johnson", " &", " Johnson", "."]
     speech = Speech(words, [(0.1, 0.6), (0.6, 0.8), (0.8, 1.3), (1.3, 1.31)])
