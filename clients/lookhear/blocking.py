@@ -8,7 +8,6 @@ with Client().conversation() as talk: ...
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
@@ -49,12 +48,14 @@ class _LoopThread:
         )
         self._thread.start()
 
-    def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it on the loop, and wait for its result."""
+    def run(self, work: Callable[[], Awaitable[T]], *, closes: bool = False) -> T:
+        """Do it on the loop, and wait for its result. closes: it is of `close`."""
+        if self.loop.is_closed():
+            raise RuntimeError(CLOSED)
         call = _LoopCall(work)
         self._calls.add(call)
         try:
-            self.loop.call_soon_threadsafe(call.begin)
+            self.loop.call_soon_threadsafe(self._begin, call, closes)
             return call.outcome.result()
         except KeyboardInterrupt:
             # Whenever it came, nothing of the work is under way afterwards.
@@ -68,6 +69,13 @@ class _LoopThread:
         finally:
             self._calls.discard(call)
 
+    def _begin(self, call: _LoopCall[Any], closes: bool) -> None:
+        """On the loop's thread, as `_cancel`: who comes behind that begins nothing any more."""
+        if self._is_closing and not closes:
+            call.outcome.set_exception(RuntimeError(CLOSED))
+        else:
+            call.begin()
+
     def end(self, work: Callable[[], Awaitable[None]]) -> None:
         """As `run`, from whatever thread; after `close` there is nothing to do."""
         if self.loop.is_closed():
@@ -78,17 +86,19 @@ class _LoopThread:
             call.begin()
             self._abandoned.append(call.outcome)
         else:
-            self.run(work)
+            try:
+                self.run(work)
+            except RuntimeError:
+                if not self._is_closing:  # else `close` ends it
+                    raise
 
     def close(self) -> None:
         """End what goes on, and stop the thread."""
         if not self.loop.is_closed():
             wait(self._abandoned)
-            self._is_closing = True
-            self.run(self._cancel)
+            self.run(self._cancel, closes=True)
             for begun in list(self.held):
-                with contextlib.suppress(RuntimeError):  # another thread has just begun to wait
-                    self.run(begun.aclose)
+                self.run(begun.aclose, closes=True)
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join()
             self.loop.close()
@@ -98,6 +108,7 @@ class _LoopThread:
 
     async def _cancel(self) -> None:
         """What other threads wait for is given up."""
+        self._is_closing = True
         tasks, own = [call.task for call in list(self._calls)], asyncio.current_task()
         others = [task for task in tasks if task is not None and task is not own]
         for task in others:
@@ -122,7 +133,7 @@ class _LoopCall(Generic[T]):
         """Give it up; `outcome` is there once it is over."""
         if self.task is not None:
             self.task.cancel()
-        else:
+        elif not self.outcome.done():
             self.outcome.set_exception(asyncio.CancelledError())
 
     async def _do(self) -> T:

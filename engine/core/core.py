@@ -275,13 +275,18 @@ class EngineCore:
     def _commit(self, failures: list[Failure]) -> None:
         for failure in failures:
             if failure.key in self._running:  # not dropped while the step was on its way
+                if failure.bug is not None:
+                    self._count(failure.bug)
                 self._fail(failure)
         for key, streamer in list(self._streamers.items()):
             if (running := self._running.get(key)) is not None:
                 try:
-                    self._events.extend(streamer.follow(running))
+                    events = streamer.follow(running)
                 except Exception as error:
                     self._end(key, error)
+                else:
+                    self._events.extend(events)
+                    self._num_bugs = 0 if events else self._num_bugs  # it goes well with this one
         done = [item for item in self._running.items() if item[1].phase is Phase.DONE]
         for key, sequence in done:
             try:
@@ -339,11 +344,15 @@ class EngineCore:
             self._fail(Failure(key, error.code, str(error)))
             return
         raise_if_lost(error)
-        self._num_bugs += 1
-        if self._num_bugs > MAX_BUGS:
-            raise error
+        self._count(error)
         log.error("a bug with one request", exc_info=error)
         self._fail(Failure.of(key, error, "the request could not be carried out"))
+
+    def _count(self, bug: Exception) -> None:
+        """Raises it if it is no one request's."""
+        self._num_bugs += 1
+        if self._num_bugs > MAX_BUGS:
+            raise bug
 
     def _fail(self, failure: Failure) -> None:
         about = {"session": self._session_of.get(failure.key), "work": failure.key}

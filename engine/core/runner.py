@@ -47,11 +47,12 @@ Q = TypeVar("Q")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One request that cannot go on. code, message: for its client."""
+    """One request that cannot go on. code, message: for its client. bug: what it is, if ours."""
 
     key: str
     code: str
     message: str
+    bug: Exception | None = None
 
     @classmethod
     def of(cls, key: str, error: Exception, what: str) -> Failure:
@@ -59,7 +60,7 @@ class Failure:
         if isinstance(error, RequestError):
             return cls(key, error.code, str(error))
         said = str(error) or type(error).__name__  # Python's own MemoryError says nothing
-        return cls(key, "server_error", f"{what}: {said}")
+        return cls(key, "server_error", f"{what}: {said}", error if is_bug(error) else None)
 
 
 NOT_FINITE = "the model's output is not finite (NaN weights or input, or an overflow)"

@@ -145,10 +145,11 @@ class MoonshineRunner:
         rows = to_device([sequence.row for sequence in group], torch.int64, device)
         ends = to_device(np.cumsum(counts) - 1, torch.int64, device)
         self._last.index_copy_(0, rows, chosen[ends])
-        for sequence in group:
+        choice = Readback(torch.stack([chosen.double(), logprobs.double()]))
+        for sequence in group:  # behind all that may fail, or it would be done twice
             sequence.launch()
         self._num_passes += 1
-        return _Pass(group, counts, Readback(torch.stack([chosen.double(), logprobs.double()])))
+        return _Pass(group, counts, choice)
 
     def _lengths(self, group: Group, fed: list[list[int]]) -> list[list[int]]:
         """Rows, tokens in them, tokens fed, slots."""

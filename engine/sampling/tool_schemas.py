@@ -20,7 +20,7 @@ from lookhear.engine.sampling.schema_limits import MAX_MULTIPLE, common_multiple
 ANY_OBJECT = '{"type":"object"}'
 KEPT_CHECKS = 512  # schemas that were looked at
 # Of one schema, most of which take less by far: 5 to 15 ms. Beyond any of them it is heavy.
-LIGHT_CHARACTERS, LIGHT_EXPRESSIONS, LIGHT_MULTIPLE = 8_192, 6_000, 1_000
+LIGHT_CHARACTERS, LIGHT_EXPRESSIONS, LIGHT_MULTIPLE = 32_768, 12_000, 1_000
 MAX_HEAVY = 4  # tools of a request
 
 

@@ -223,9 +223,10 @@ class VoxtralRunner:
                 logits[rows, self._marks.end] = -torch.inf
             chosen, logprobs = greedy(logits)
             sampled = torch.cat([chosen.double(), logprobs.double()])
-        self._text.move(work)
+        choice = Readback(sampled)
+        self._text.move(work)  # behind all that may fail, or it would be done twice
         self._num_passes += 1
-        return Readback(sampled)
+        return choice
 
     # --- for others ------------------------------------------------------------------------------
 

@@ -190,9 +190,9 @@ class WhisperRunner:
         self.passes.keep(tokens)
         starts = self._readings.starts(wanted, logits.values)
         closings = self._readings.closings(group, logits.values)
-        for sequence in group:
-            sequence.launch()
         choice = Readback(torch.stack([tokens.double(), logprobs.double()]))
+        for sequence in group:  # behind all that may fail, or it would be done twice
+            sequence.launch()
         return WhisperPass(list(group), wanted, choice, starts, told, closings)
 
     def _chosen(

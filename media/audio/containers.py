@@ -221,13 +221,15 @@ def audio_stream(container: Any, name: str) -> Any:
     return stream
 
 
-def preference(stream: Any) -> tuple[bool, bool, bool]:
+def preference(stream: Any) -> tuple[bool, bool, bool, bool]:
     """Of several tracks players take the file's default, and the first one among equals; but one
-    that can be decoded: telephones put a new kind of sound beside the usual one."""
+    that can be decoded: telephones put a new kind of sound beside the usual one; and one that has
+    begun: behind the first page of a recorder that was stopped and started again nothing comes."""
     disposition = stream.disposition
     impaired = disposition & (Disposition.hearing_impaired | Disposition.visual_impaired)
     can_be_heard = stream.codec_context is not None
-    return can_be_heard, not impaired, bool(disposition & Disposition.default)
+    has_begun = stream.start_time is not None
+    return can_be_heard, has_begun, not impaired, bool(disposition & Disposition.default)
 
 
 def ffmpeg_blocks(

@@ -32,9 +32,13 @@ def test_closing_it_ends_a_session_whose_events_somebody_keeps(
         client.close()
 
 
-def test_closing_it_ends_what_another_thread_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_waiting", [True, False], ids=["waiting", "between two events"])
+def test_closing_it_ends_what_another_thread_listens_to(
+    monkeypatch: pytest.MonkeyPatch, is_waiting: bool
+) -> None:
     monkeypatch.setitem(sys.modules, "sounddevice", FakeDevice())
     server, begun, told = CountingServer(), threading.Event(), list[str]()
+    closed = threading.Event()
     with on_thread(server.running()):
         client = Client(server.url)
 
@@ -43,6 +47,8 @@ def test_closing_it_ends_what_another_thread_waits_for(monkeypatch: pytest.Monke
                 for event in client.transcribe(Microphone()):
                     assert isinstance(event, SessionReady)
                     begun.set()
+                    if not is_waiting:
+                        assert closed.wait(60)
             except RuntimeError as error:
                 told.append(str(error))
 
@@ -50,6 +56,7 @@ def test_closing_it_ends_what_another_thread_waits_for(monkeypatch: pytest.Monke
         thread.start()
         assert begun.wait(60)
         client.close()
+        closed.set()
         thread.join(60)
         assert not thread.is_alive() and FakeDevice.last.closed
     assert told == ["the client was closed"]

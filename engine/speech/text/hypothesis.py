@@ -10,7 +10,7 @@ from typing import NamedTuple
 from lookhear.engine.core.request import Result, StopReason
 from lookhear.engine.messages import SAMPLE_RATE, TokenLogprob, Word
 from lookhear.engine.speech.text.agreement import trim_loop
-from lookhear.engine.speech.text.words import SPOKEN, group_words
+from lookhear.engine.speech.text.words import SPOKEN, UNSPACED_LANGUAGES, group_words
 
 DecodeBytes = Callable[[Sequence[int]], bytes]
 
@@ -238,7 +238,8 @@ class Hypothesis(NamedTuple):
         words = []
         for text, first, last in group_words(self.tokens, decode_bytes, language):
             # What was committed after its word is none of its own: a full stop, the % of "50%".
-            if not any(c.isalnum() or (c in SPOKEN and text[0].isspace()) for c in text):
+            is_apart = text[:1].isspace() or language in UNSPACED_LANGUAGES
+            if not any(c.isalnum() or (c in SPOKEN and is_apart) for c in text):
                 continue
             mean = sum(self.logprobs[first:last]) / (last - first)
             start, end = self.spans[first][0], self.spans[last - 1][1]

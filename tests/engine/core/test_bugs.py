@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -186,12 +187,36 @@ def test_the_log_says_where_it_is_and_the_client_that_it_failed(
     assert [(r.levelno, r.exc_info and r.exc_info[0]) for r in told] == [(logging.ERROR, Bug)]
 
 
+class Telling(Asker):
+    """Says something at every step."""
+
+    def follow(self, sequence: Any) -> list[Event]:
+        return [TurnFailed("s", "t", "code", "message")]
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_who_goes_on_well_says_that_it_is_no_bug_of_all(asr: Qwen3AsrModel, tells: bool) -> None:
+    core = make_core(asr)
+    long = once(paged_request(asr, "long", 0, max_new_tokens=60, model_ends=False))
+    core.add("long", Priority.LIVE, Telling("long", long) if tells else Asker("long", long))
+    with contextlib.nullcontext() if tells else pytest.raises(Bug):
+        for number in range(2 * MAX_BUGS):
+            core.step()
+            asker = FaultyAsker(
+                f"v{number}", once(paged_request(asr, "v", 0)), Fuse("make_request", 0)
+            )
+            core.add(asker.key, Priority.LIVE, asker)
+    assert core.owner("long") is not None
+
+
 def test_one_that_shows_with_all_requests_is_raised(asr: Qwen3AsrModel) -> None:
     core = make_core(asr)
 
     def ask(key: str, method: str) -> None:
         fuse = Fuse(method, 0)
-        core.add(key, Priority.LIVE, FaultyAsker(key, once(paged_request(asr, key, 0)), fuse))
+        grammar = FaultyGrammar(asr.decoder.vocab, fuse)
+        request = once(paged_request(asr, key, 0, grammar=grammar))
+        core.add(key, Priority.LIVE, FaultyAsker(key, request, fuse))
         while core.has_work:
             core.step()
 
@@ -200,7 +225,7 @@ def test_one_that_shows_with_all_requests_is_raised(asr: Qwen3AsrModel) -> None:
             ask(f"v{number}", "make_request")
         ask("well", "nothing")  # from here on they are counted anew
     for number in range(MAX_BUGS):
-        ask(f"v{number}", "absorb")
+        ask(f"v{number}", ("absorb", "fill")[number % 2])
     with pytest.raises(Bug):
         ask("last", "make_request")
 

@@ -214,6 +214,8 @@ def test_an_ogg_of_which_nothing_but_a_head_was_written_is_followed(kept: int) -
     data = file("ogg")
     pages = [at for at in range(len(data)) if data.startswith(b"OggS", at)]
     begun = data[: pages[kept]]
+    if kept == 1:
+        begun = data[:14] + b"else" + data[18 : pages[1]]  # another recording has another number
     once = sum(map(len, heard([data])))
     assert sum(map(len, heard([begun, data]))) == once
     assert sum(map(len, heard([begun + data, begun, data]))) == 2 * once
