@@ -6,8 +6,9 @@ but torch and numpy: the same traces are played on a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -132,9 +133,22 @@ def play(
 ) -> Played:
     """To the end; nothing may leak, and nobody may fail."""
     core = EngineCore(NoDesk(), runner, Scheduler(max_rows, 10**9, token_budget), overlap=overlap)
+    return play_on(core, visits)
+
+
+def play_on(
+    core: EngineCore,
+    visits: Sequence[Visit],
+    guests: Mapping[int, Asker] = MappingProxyType({}),
+    check: Callable[[], None] | None = None,
+) -> Played:
+    """The same, of a core. guests: who may fail, by the step with which one comes. check: after
+    each step, in place of the core's own."""
     askers: dict[str, Asker] = {}
     played = Played()
-    while core.has_work or any(v.comes >= played.steps for v in visits):
+    while core.has_work or any(at >= played.steps for at in (*guests, *(v.comes for v in visits))):
+        if (guest := guests.get(played.steps)) is not None:
+            core.add(guest.key, Priority.LIVE, guest)
         for visit in visits:
             if visit.comes == played.steps:
                 askers[visit.key] = Asker(visit.key, visit.make, visit.ends_after)
@@ -143,7 +157,7 @@ def play(
                 core.drop(visit.key)
                 played.left.add(visit.key)
         core.step()
-        core.check()
+        (check or core.check)()
         played.steps += 1
         assert played.steps < 5000, "it never ends"
     assert not [asker.failures for asker in askers.values() if asker.failures]

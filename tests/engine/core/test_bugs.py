@@ -35,6 +35,7 @@ from tests.engine.traces import (
     once,
     paged_request,
     play,
+    play_on,
     ticks,
 )
 from tools.random_checkpoints.moonshine import build_random_moonshine
@@ -120,26 +121,13 @@ def played_with(
     core: EngineCore, faulty: FaultyAsker, fuse: Fuse, comes: int, visits: Sequence[Visit]
 ) -> Played:
     """As `play`, and somebody comes with whom a bug shows."""
-    askers: dict[str, Asker] = {}
-    played = Played()
-    while core.has_work or any(at >= played.steps for at in (comes, *(v.comes for v in visits))):
-        if played.steps == comes:
-            core.add(faulty.key, Priority.LIVE, faulty)
-        for visit in visits:
-            if visit.comes == played.steps:
-                askers[visit.key] = Asker(visit.key, visit.make, visit.ends_after)
-                core.add(visit.key, Priority.LIVE, askers[visit.key])
-            if visit.leaves == played.steps and core.owner(visit.key) is not None:
-                core.drop(visit.key)
-                played.left.add(visit.key)
-        core.step()
+
+    def check() -> None:
         fuse.is_armed = False  # to be checked is no call
         core.check()
         fuse.is_armed = True
-        played.steps += 1
-    assert not [asker.failures for asker in askers.values() if asker.failures]
-    played.results = {key: asker.results for key, asker in askers.items()}
-    return played
+
+    return play_on(core, visits, {comes: faulty}, check)
 
 
 @pytest.fixture(scope="module")
