@@ -7,8 +7,9 @@ and what was said stays. One at a time writes to the conversation, others run be
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Protocol
 
 from lookhear.engine.messages import (
@@ -31,6 +32,7 @@ from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import (
     CallContent,
     Item,
+    OutputContent,
     Spoken,
     TextContent,
 )
@@ -315,18 +317,19 @@ class Responses:
         """Leave out what was asked in vain, being too long, pictures last; then the older half of
         what was said before the present question (at first what the client does not want retained),
         and of the frames; where nothing was answered yet, of the question, but for its pictures and
-        its end. False: there is nothing to leave out, or the client does not want it."""
+        its end, see `_end`. False: there is nothing to leave out, or the client does not want it.
+        """
         if response.head.settings.truncation == "disabled" or not response.sees_all:
             return False
         items, frames = response.items, response.frames
         answers = [i for i, item in enumerate(items) if item.role == "assistant" and not item.call]
-        asked = answers[-1] + 1 if answers else 0
-        refused = [item for item in items[asked:-1] if item.id in self._refused]
+        asked, end = answers[-1] + 1 if answers else 0, _end(items)
+        refused = [i for i in items[asked:-1] if i.id in self._refused and i not in end]
         gone = [item for item in refused if not item.media(hears=False)] or refused
         frames_gone: list[CameraFrame] = []
         if not gone:
             past = items[:asked] or [item for item in items[:-1] if not item.media(hears=False)]
-            past = [item for item in past if item.role != "system"]
+            past = [item for item in past if item.role != "system" and item not in end]
             wanted = response.head.settings.retention
             share = HALF if wanted is None or response.tries > 1 else wanted
             kept = min(int(share * len(past)), len(past) - 1)
@@ -361,6 +364,20 @@ class Responses:
         said, usage = tuple(response.said), response.usage
         self._emitter.send(events.ResponseDone(head, said, status, usage, reason, problem))
         self._emitter.put(ResponseFinished(head.id, status))
+
+
+def _end(items: Sequence[Item]) -> list[Item]:
+    """What stays of a question, whatever is left out of it: its last item. If that came of a tool,
+    also what came of others with it, the calls, and what the user asked for in front of them: a
+    model could not read the one without the others."""
+    outputs = list(takewhile(lambda item: item.role == "tool", reversed(items)))
+    if not outputs:
+        return list(items[-1:])
+    parts = (part for item in outputs for part in item.content)
+    called = {part.call_id for part in parts if isinstance(part, OutputContent)}
+    calls = [item for item in items if item.call is not None and item.call.call_id in called]
+    asked = next((item for item in reversed(items) if item.role == "user"), None)
+    return [*outputs, *calls, *([] if asked is None else [asked])]
 
 
 def _error_type(code: str) -> str:

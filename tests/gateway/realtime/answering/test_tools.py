@@ -208,6 +208,70 @@ def test_a_conversation_with_calls_is_made_again_by_a_client() -> None:
     assert [m.role for m in talk.asked[-1].messages] == ["user", "assistant", "tool"]
 
 
+def looked_up(said_first: str = "") -> Talk:
+    """Behind a conversation, a tool is called twice, and what came of it is to be answered."""
+    talk = Talk()
+    talk.say_text("Hi")
+    talk.respond()
+    talk.reply("Hello")
+    talk.update({"tools": [TOOL]})
+    talk.say_text("Is it raining?")
+    talk.respond()
+    talk.begin()
+    if said_first:
+        talk.speak(said_first)
+    talk.call(0, "weather", '{"city":"Rome"}')
+    talk.call(1, "weather", '{"city":"Oslo"}')
+    talk.end(reason="tool_calls")
+    calls = [item for item in talk.done[-1]["output"] if item["type"] == "function_call"]
+    for call in calls:
+        talk.create(output(call["call_id"], "it rains " * 9))
+    talk.respond()
+    return talk
+
+
+@pytest.mark.parametrize("said_first", ["", "Let me see."])
+def test_what_came_of_tools_is_answered_with_its_calls_and_its_question_or_not_at_all(
+    said_first: str,
+) -> None:
+    talk = looked_up(said_first)
+    while talk.running:
+        messages = talk.asked[-1].messages
+        assert [m.role for m in messages][-3:] == ["assistant", "tool", "tool"]
+        assert len(messages[-3].calls) == 2
+        assert ("user", "Is it raining?") in talk.prompt()
+        talk.break_off("context_length_exceeded")
+    assert talk.done[-1]["status"] == "failed"
+    assert talk.done[-1]["status_details"]["error"]["code"] == "context_length_exceeded"
+    assert len(talk.prompt()) == 4, "all else was left out"
+    talk.respond()  # once more, and as much in vain
+    while talk.running:
+        assert ("user", "Is it raining?") in talk.prompt() and len(talk.prompt()) >= 4
+        talk.break_off("context_length_exceeded")
+    talk.say_text("Never mind. And now?")
+    talk.respond()
+    talk.break_off("context_length_exceeded")
+    assert not any(m.calls or m.role == "tool" for m in talk.asked[-1].messages)
+    assert ("assistant", "Hello") in talk.prompt()
+
+
+def test_what_came_of_tools_before_goes_first() -> None:
+    talk = looked_up()
+    talk.begin()
+    talk.call(0, "weather", "{}")
+    talk.end(reason="tool_calls")
+    (call,) = talk.done[-1]["output"]
+    talk.create(output(call["call_id"], "no rain"))
+    talk.respond()
+    while len(talk.prompt()) > 3:
+        talk.break_off("context_length_exceeded")
+    question, made, back = talk.asked[-1].messages
+    assert [c.id for c in made.calls] == [back.call] == [call["call_id"]]
+    assert talk.prompt()[0] == ("user", "Is it raining?")
+    talk.reply("No.")
+    assert talk.done[-1]["status"] == "completed"
+
+
 def test_a_schema_that_the_engine_refuses_is_named_as_on_this_wire() -> None:
     talk = asked()
     talk.begin()
