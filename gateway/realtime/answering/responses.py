@@ -94,7 +94,7 @@ class Speaker(Protocol):
         """An item of it joins the conversation. -> the id of the item before it."""
 
     def on_shortened(self, response: Response) -> None:
-        """An answer came once something was left out of its context."""
+        """An answer of the conversation's came once something was left out of its context."""
 
     def hears(self, model: str) -> bool:
         """Whether that served model has ears."""
@@ -240,7 +240,7 @@ class Responses:
 
     def _open(self, response: Response) -> None:
         response.started = True
-        if response.left_out or response.frames_left_out:
+        if response.is_default and (response.left_out or response.frames_left_out):
             self._speaker.on_shortened(response)
         if not response.head.settings.tools:  # else it may be that nothing is said, only called
             self._begin(response, Item(response.answer_id, "assistant", status="in_progress"))
@@ -304,7 +304,7 @@ class Responses:
         if event.code == TOO_LONG and not response.started and self._shorten(response):
             self._ask(response)
             return
-        if event.code == TOO_LONG and response.sees_all:
+        if event.code == TOO_LONG and response.sees_all and response.is_default:
             self._refused = {item.id for item in response.items if item.role != "system"}
         place = response.prompt and response.prompt.place(event.message_index, event.part_index)
         message = f"{place}: {event.message}" if place else event.message

@@ -436,6 +436,33 @@ def test_what_was_asked_in_vain_is_kept_while_nothing_else_is_asked() -> None:
     assert talk.prompt() == [("user", "too long")]
 
 
+def test_what_is_too_long_out_of_band_shortens_no_conversation() -> None:
+    talk = Talk()
+    talk.update({"lookhear": {"camera": {"min_change": 0}}})
+    for name in ("a", "b"):
+        talk.create(shown(name, "What?", id=f"of {name}"))
+        talk.respond()
+        talk.reply(name)
+        talk.frame(name, 0)
+    talk.say_text("And now?")
+    talk.respond({"conversation": "none"})
+    whole = talk.prompt()
+    talk.break_off("context_length_exceeded")
+    assert talk.prompt() != whole
+    talk.reply("A square")
+    talk.respond({"conversation": "none", "input": [{"type": "item_reference", "id": "of a"}]})
+    assert talk.prompt() == [("user", "<a>", "What?")]
+    talk.reply("A square")
+    talk.respond({"conversation": "none"})
+    while talk.running:
+        talk.break_off("context_length_exceeded")
+    assert talk.done[-1]["status"] == "failed"
+    talk.respond()
+    assert talk.prompt() == whole
+    talk.break_off("context_length_exceeded")
+    assert talk.prompt()[-1][-1] == "And now?" and len(talk.prompt()) > 1
+
+
 @pytest.mark.parametrize(("ratio", "left"), [(0.8, 8), (0.5, 5), (1, 9), (0, 0), (0.99, 9)])
 def test_so_much_is_retained_as_the_client_wants(ratio: float, left: int) -> None:
     talk = Talk()
