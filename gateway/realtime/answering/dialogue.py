@@ -21,20 +21,11 @@ from lookhear.gateway.realtime.answering.sounds import check_sounds, forget_soun
 from lookhear.gateway.realtime.listening.turn import Turn
 from lookhear.gateway.realtime.listening.turns import Turns
 from lookhear.gateway.realtime.pictures.camera import Camera, CameraFrame, DecodedFrame
-from lookhear.gateway.realtime.pictures.media_requests import (
-    AudioRequest,
-    FrameRequest,
-    Media,
-)
+from lookhear.gateway.realtime.pictures.media_requests import AudioRequest, FrameRequest, Media
 from lookhear.gateway.realtime.pictures.media_store import MediaStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
 from lookhear.gateway.realtime.protocol import commands, events
-from lookhear.gateway.realtime.protocol.conversation import (
-    ROOT,
-    AudioContent,
-    Conversation,
-    Item,
-)
+from lookhear.gateway.realtime.protocol.conversation import ROOT, AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter
 from lookhear.gateway.realtime.protocol.refusals import (
     backwards,
@@ -81,7 +72,7 @@ class Dialogue:
         self.responses = Responses(emitter, self._store, self, ids=ids, seeds=seeds)
         self._id = ids("conv")
         self._left_out: set[str] = set()  # items that no longer fit into the context
-        self._owed = False  # speech was transcribed and is to be answered
+        self._owed: set[str] = set()  # items: speech that is transcribed and to be answered
         self._has_news = False  # pictures that the engine could read ahead of the next question
         self._read = ("", 0)  # the turn of which so many characters are read ahead
         self._guess: tuple[object, ...] | None = None  # what the eager answer is about
@@ -167,6 +158,7 @@ class Dialogue:
 
     def _let_go(self, item: Item) -> None:
         self._left_out.discard(item.id)
+        self._owed.discard(item.id)
         self._store.release(item.media())
 
     def truncate(self, command: commands.TruncateItem) -> None:
@@ -246,7 +238,7 @@ class Dialogue:
         """items: a context of its own; None: the conversation's."""
         conversation = self._id if plan.in_conversation else None
         if plan.in_conversation and items is None:
-            self._owed = False  # it answers all that was said
+            self._owed.clear()  # it answers all that was said
         response = Response(
             head=events.ResponseHead(self._ids("resp"), plan.settings, conversation, plan.metadata),
             answer_id=self._ids("item"),
@@ -256,6 +248,7 @@ class Dialogue:
             after=self._conversation.last_id or ROOT,
         )
         if plan.in_conversation:
+            self._owed.difference_update(item.id for item in response.items)
             self.turns.ask(response.items)
         self.responses.create(response)
 
@@ -318,7 +311,7 @@ class Dialogue:
         has_text = turn.failure is None and bool("".join(turn.text).strip())
         is_wanted = turn.wants_answer and not turn.is_asked
         if is_wanted and has_text and turn.item in self._conversation:
-            self._owed = True
+            self._owed.add(turn.item)
         self.responses.settled()
 
     # --- after every event -----------------------------------------------------------------------
@@ -326,9 +319,10 @@ class Dialogue:
     def settle(self, *, is_reserved: bool) -> None:
         """What is to be done once an event has been dealt with. is_reserved: the place of the
         conversation's response is another's."""
-        converse = self._settings.converse
+        converse, detection = self._settings.converse, self._settings.turn_detection
+        if converse is None or detection is None or not detection.create_response:
+            self._owed.clear()
         if converse is None:
-            self._owed = False
             self._ends.tell(self.turns.heard, is_wanted=bool(self._settings.eager))
         else:
             is_quiet = not self.turns.is_speaking and not self.turns.pending

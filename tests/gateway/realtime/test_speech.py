@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from lookhear.media.voice.vad import SpeechStarted, SpeechStopped
 from tests.gateway.conversing import Talk, said
 from tests.gateway.scripted import kinds
@@ -187,6 +189,52 @@ def test_who_asks_while_they_speak_on_is_not_answered_again() -> None:
     assert talk.prompt() == [("user", "What?")]
     talk.reply("A square")
     talk.client("input_audio_buffer.clear")  # what they began to say is taken back
+    assert len(talk.asked) == 1
+
+
+def owes() -> tuple[Talk, str]:
+    """Somebody asks, and speaks on before they are answered. -> the question."""
+    talk = Talk()
+    question = speaks(talk)
+    starts(talk)
+    talk.say(question, "What?")
+    talk.complete(question)
+    return talk, question
+
+
+def test_what_is_deleted_while_its_answer_is_owed_is_not_answered() -> None:
+    talk, question = owes()
+    talk.client("conversation.item.delete", item_id=question)
+    assert kinds(talk.client("input_audio_buffer.clear")) == ["cleared"]
+    talk, question = owes()
+    second = talk.hear(0.5, [SpeechStopped(talk.position + 8000)])[1]["item_id"]
+    talk.client("conversation.item.delete", item_id=question)
+    talk.say(second, "And that?")
+    talk.complete(second)
+    assert talk.prompt() == [("user", "And that?")], "but what else was said is"
+
+
+def test_what_a_response_refers_to_is_answered_by_it_alone() -> None:
+    talk, question = owes()
+    talk.respond({"input": [{"type": "item_reference", "id": question}]})
+    talk.reply("A square")
+    assert kinds(talk.client("input_audio_buffer.clear")) == ["cleared"]
+    assert len(talk.asked) == 1
+
+
+@pytest.mark.parametrize("wanted", [{"type": "server_vad", "create_response": False}, None])
+def test_what_is_owed_is_forgotten_where_turns_are_answered_no_more(wanted: Any) -> None:
+    talk = Talk()
+    talk.update(detection(interrupt_response=False))
+    talk.say_text("Tell me a story")
+    talk.respond()
+    talk.begin()
+    item = speaks(talk)
+    talk.say(item, "And then?")
+    talk.complete(item)
+    talk.update({"audio": {"input": {"turn_detection": wanted}}})
+    assert kinds(talk.end())[-1] == "done"
+    talk.update(detection(create_response=True))
     assert len(talk.asked) == 1
 
 
