@@ -78,7 +78,11 @@ class ItemChecks:
                     raise cannot_hear(part.path)
                 case commands.NewText():
                     self._check_length(characters := characters + len(part.text), part.path)
+                case commands.NewAudio(audio=None, transcript=str(said)):
+                    self._check_length(characters := characters + len(said), part.path)
                 case commands.NewCall():
+                    characters += len(part.name)
+                    self._check_length(characters, f"{new.path}.name")
                     self._check_length(characters + len(part.arguments), f"{new.path}.arguments")
                 case commands.NewOutput():
                     if part.call_id not in calls:

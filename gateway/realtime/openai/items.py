@@ -143,7 +143,7 @@ def _part(value: object, role: str, path: str) -> commands.NewPart:
                 detail = image.detail or "auto"
                 return commands.NewImage(image.image_url, detail, f"{path}.image_url")
             case "input_audio":
-                return _audio(AudioWire.model_validate(data), f"{path}.audio")
+                return _audio(AudioWire.model_validate(data), path)
             case "output_audio":
                 said = SpokenWire.model_validate(data).transcript
                 return commands.NewText(said, f"{path}.transcript")
@@ -154,10 +154,12 @@ def _part(value: object, role: str, path: str) -> commands.NewPart:
 
 
 def _audio(audio: AudioWire, path: str) -> commands.NewAudio:
-    if audio.audio is None and audio.transcript is None:
-        raise wrong(path, "audio as base64", MISSING, "missing_required_parameter")
-    data = None if audio.audio is None else decode_audio(audio.audio, path)
-    return commands.NewAudio(data, audio.transcript, path)
+    heard, read = f"{path}.audio", f"{path}.transcript"
+    if audio.audio is not None:
+        return commands.NewAudio(decode_audio(audio.audio, heard), audio.transcript, heard)
+    if audio.transcript is None:
+        raise wrong(heard, "audio as base64", MISSING, "missing_required_parameter")
+    return commands.NewAudio(None, audio.transcript, read)
 
 
 def _typed(value: object, types: tuple[str, ...], path: str) -> dict[str, Any]:

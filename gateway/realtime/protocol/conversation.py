@@ -130,10 +130,12 @@ class Item:
 
     @property
     def characters(self) -> int:
-        """Of all that is written in it."""
+        """Of all that is written in it, what was said among it."""
         call = self.call
-        outputs = (part.output for part in self.content if isinstance(part, OutputContent))
-        return len(self.text) + len(call.arguments if call else "") + sum(map(len, outputs))
+        called = len(call.name) + len(call.arguments) if call else 0
+        outputs = sum(len(part.output) for part in self.content if isinstance(part, OutputContent))
+        said = sum(len(part.transcript or "") for part in self.speech)
+        return len(self.text) + called + outputs + said
 
 
 class Conversation:

@@ -165,6 +165,36 @@ def test_limits_of_items_and_text() -> None:
     assert talk.prompt() == [("user", "12345"), ("assistant", "A")]
 
 
+def told(transcript: str) -> dict[str, Any]:
+    content = [{"type": "input_audio", "transcript": transcript}]
+    return {"type": "message", "role": "user", "content": content}
+
+
+def call(**fields: str) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", **fields}
+
+
+@pytest.mark.parametrize(
+    ("item", "param"),
+    [
+        (said("1234"), "item.content[0].text"),
+        (told("1234"), "item.content[0].transcript"),
+        (call(name="1234"), "item.name"),
+        (call(name="12"), "item.arguments"),
+    ],
+    ids=["text", "transcript", "name", "arguments"],
+)
+def test_all_that_is_written_counts(item: dict[str, Any], param: str) -> None:
+    talk = Talk(limits=DialogueLimits(max_characters=10))
+    talk.create(told("1234"))
+    talk.create(call(name="x"))
+    (problem,) = talk.create(item)
+    assert problem["error"]["code"] == "conversation_too_large"
+    assert problem["error"]["param"] == param
+    talk.create(said("123"))
+    assert talk.last[0]["type"] == "conversation.item.added"
+
+
 # --- pictures ------------------------------------------------------------------------------------
 
 
@@ -390,8 +420,7 @@ def test_recordings_that_wait_for_the_open_turn_are_bounded() -> None:
 
 def test_a_transcript_alone_is_taken_as_what_was_said() -> None:
     talk = Talk()
-    content = [{"type": "input_audio", "transcript": "Good day"}]
-    talk.create({"type": "message", "role": "user", "content": content})
+    talk.create(told("Good day"))
     talk.respond()
     assert talk.prompt() == [("user", "Good day")]
 
