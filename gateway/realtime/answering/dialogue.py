@@ -237,8 +237,6 @@ class Dialogue:
     def _respond(self, plan: commands.ResponsePlan, items: list[Item] | None) -> None:
         """items: a context of its own; None: the conversation's."""
         conversation = self._id if plan.in_conversation else None
-        if plan.in_conversation and items is None:
-            self._owed.clear()  # it answers all that was said
         response = Response(
             head=events.ResponseHead(self._ids("resp"), plan.settings, conversation, plan.metadata),
             answer_id=self._ids("item"),
@@ -248,7 +246,9 @@ class Dialogue:
             after=self._conversation.last_id or ROOT,
         )
         if plan.in_conversation:
-            self._owed.difference_update(item.id for item in response.items)
+            seen = {item.id for item in response.items}
+            response.owed = set(self._owed if items is None else self._owed & seen)
+            self._owed -= response.owed
             self.turns.ask(response.items)
         self.responses.create(response)
 
@@ -302,16 +302,19 @@ class Dialogue:
         active = self.responses.default
         if active is not None and detection is not None and detection.interrupt_response:
             self.responses.cancel(active, "turn_detected")
-            if active.answer is None:  # it waited for what is now answered together with the rest
+            if not active.has_said:  # what it was about is answered together with the rest
+                self._owed.update(id for id in active.owed if id in self._conversation)
                 self.turns.ask(active.items, asked=False)
 
     def on_settled(self, turn: Turn) -> None:
-        """A turn of the voice's is to be answered, unless a response was made of it, or it is
-        deleted."""
+        """A turn of the voice's is to be answered, unless a response does, or it is deleted."""
         has_text = turn.failure is None and bool("".join(turn.text).strip())
-        is_wanted = turn.wants_answer and not turn.is_asked
-        if is_wanted and has_text and turn.item in self._conversation:
-            self._owed.add(turn.item)
+        item, active = self._conversation.get(turn.item), self.responses.default
+        if turn.wants_answer and has_text and item is not None:
+            if not turn.is_asked:
+                self._owed.add(item.id)
+            elif active is not None and item in active.items:
+                active.owed.add(item.id)
         self.responses.settled()
 
     # --- after every event -----------------------------------------------------------------------

@@ -54,7 +54,8 @@ HALF = 0.5  # of what is too long: so a few tries find what fits
 @dataclass(slots=True, eq=False)
 class Response:
     """items, frames: what it answers, oldest first. after: the item that its next one comes behind,
-    if it joins the conversation. sees_all: its context is the conversation's, not its own."""
+    if it joins the conversation. sees_all: its context is the conversation's, not its own. owed:
+    what was said to voice detection that it answers."""
 
     head: events.ResponseHead
     answer_id: str  # of its first message
@@ -62,6 +63,7 @@ class Response:
     frames: list[CameraFrame]
     sees_all: bool
     after: str | None
+    owed: set[str] = field(default_factory=set)
     left_out: list[Item] = field(default_factory=list)  # older ones, as the context was too long
     frames_left_out: list[CameraFrame] = field(default_factory=list)
     answer: str | None = None  # the engine's name of it, once it is asked
@@ -79,6 +81,11 @@ class Response:
     def is_default(self) -> bool:
         """Whether it is of the conversation, not out-of-band."""
         return self.head.conversation is not None
+
+    @property
+    def has_said(self) -> bool:
+        """Whether a word of it came, or a call."""
+        return bool(self.text) or any(item.text or item.call for item in self.said)
 
     @property
     def media(self) -> list[Picture | Spoken]:
@@ -321,7 +328,9 @@ class Responses:
         """
         if response.head.settings.truncation == "disabled" or not response.sees_all:
             return False
-        items, frames = response.items, response.frames
+        # What is neither read nor seen is no end of a question, and no answer to one.
+        items = [item for item in response.items if not item.is_empty]
+        frames = response.frames
         answers = [i for i, item in enumerate(items) if item.role == "assistant" and not item.call]
         asked, end = answers[-1] + 1 if answers else 0, _end(items)
         refused = [i for i in items[asked:-1] if i.id in self._refused and i not in end]

@@ -119,6 +119,12 @@ class Item:
         return found
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it for a model: noise, and answers that were never begun."""
+        is_message = self.call is None and self.role != "tool"
+        return is_message and not self.characters and not self.media()
+
+    @property
     def text(self) -> str:
         """What is written in it."""
         return "".join(part.text for part in self.content if isinstance(part, TextContent))

@@ -157,6 +157,54 @@ def test_who_is_interrupted_before_the_transcript_is_answered_once() -> None:
     assert talk.prompt() == [("user", "What?")]
 
 
+def coughs(talk: Talk) -> None:
+    """There is a sound, but no word."""
+    starts(talk)
+    talk.hear(0.5, [SpeechStopped(talk.position + 8000)])
+    talk.complete(next(reversed(talk.started)))
+
+
+@pytest.mark.parametrize("asked_by", ["voice", "client", "reference"])
+def test_who_coughs_while_the_model_reads_is_answered(asked_by: str) -> None:
+    talk = Talk()
+    question = speaks(talk)
+    if asked_by == "client":
+        talk.respond()
+    elif asked_by == "reference":
+        talk.respond({"input": [{"type": "item_reference", "id": question}]})
+    talk.say(question, "What?")
+    talk.complete(question)
+    coughs(talk)
+    assert talk.done[-1]["status_details"]["reason"] == "turn_detected"
+    assert len(talk.asked) == 2 and talk.prompt() == [("user", "What?")]
+    talk.begin()  # its item is open, and says nothing yet
+    coughs(talk)
+    assert len(talk.asked) == 3 and talk.prompt() == [("user", "What?")]
+    talk.break_off("context_length_exceeded")
+    assert talk.done[-1]["status_details"]["error"]["code"] == "context_length_exceeded"
+
+
+def test_who_coughs_is_not_answered_again_once_a_word_was_said() -> None:
+    talk = Talk()
+    question = speaks(talk)
+    talk.say(question, "What?")
+    talk.complete(question)
+    talk.begin()
+    talk.speak("It")
+    coughs(talk)
+    assert len(talk.asked) == 1
+
+
+def test_who_coughs_and_takes_the_question_back_is_not_answered() -> None:
+    talk = Talk()
+    question = speaks(talk)
+    talk.say(question, "What?")
+    talk.complete(question)
+    talk.client("conversation.item.delete", item_id=question)
+    coughs(talk)
+    assert len(talk.asked) == 1
+
+
 def test_what_is_deleted_before_its_transcript_is_not_answered() -> None:
     talk = Talk()
     talk.say_text("Hi")
