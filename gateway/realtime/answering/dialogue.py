@@ -113,7 +113,7 @@ class Dialogue:
         if len(self._conversation) >= self._conversation.limit:
             raise too_many_items(self._conversation.limit)
         checks = self._checks
-        checks.check(new, self._conversation.characters, self._conversation.call_ids)
+        checks.check(new, self._conversation.characters, self._conversation.call_ids(after))
         requests = checks.requests([new])
         if self._settings.model is not None:
             self.turns.check_room(sum(isinstance(r, AudioRequest) for r in requests))

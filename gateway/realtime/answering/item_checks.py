@@ -68,8 +68,8 @@ class ItemChecks:
     max_characters: int  # of a whole conversation
 
     def check(self, new: commands.NewItem, characters: int, calls: Set[str]) -> None:
-        """characters: those that the conversation holds already. calls: ids of those that were
-        made in it."""
+        """characters: those that the conversation holds already. calls: ids of those in front of
+        it, for a model is told of no output without its call."""
         for part in new.parts:
             match part:
                 case commands.NewImage() if not self.card.can("image"):
@@ -106,7 +106,7 @@ class ItemChecks:
         """The context of a response: new items without audio, and references to items -> the new
         ones, and those that are meant."""
         found: list[commands.NewItem | Item] = []
-        calls = conversation.call_ids
+        calls: set[str] = set()
         for entry in entries:
             if isinstance(entry, commands.NewItem):
                 self.check(entry, 0, calls)
@@ -122,6 +122,11 @@ class ItemChecks:
             else:
                 self.check_sight([item])
                 check_pictures(item, f"{entry.path}.id")
+                for content in item.content:
+                    if isinstance(content, CallContent):
+                        calls.add(content.call_id)
+                    elif isinstance(content, OutputContent) and content.call_id not in calls:
+                        raise no_call(content.call_id, f"{entry.path}.id")
                 found.append(item)
         return found
 

@@ -184,18 +184,15 @@ class Conversation:
         """Of all that is written."""
         return sum(item.characters for item in self._items)
 
-    @property
-    def call_ids(self) -> set[str]:
-        """Of all calls of tools that are there."""
-        return {call.call_id for item in self._items if (call := item.call) is not None}
+    def call_ids(self, upto: str | None) -> set[str]:
+        """Of all calls of tools up to an item, see `add`."""
+        items = self._items[: self._place(upto)]
+        return {call.call_id for item in items if (call := item.call) is not None}
 
     def add(self, item: Item, after: str | None = None) -> list[Item]:
         """after: an item's id, `ROOT`, or None for the end. -> the items that were forgotten."""
         assert item.id not in self._by_id, item.id
-        place = len(self._items)
-        if after is not None:
-            place = 0 if after == ROOT else self._items.index(self._by_id[after]) + 1
-        self._items.insert(place, item)
+        self._items.insert(self._place(after), item)
         self._by_id[item.id] = item
         forgotten = []
         while len(self._items) > self.limit:
@@ -203,6 +200,11 @@ class Conversation:
             forgotten.append(oldest)
             self.delete(oldest.id)
         return forgotten
+
+    def _place(self, after: str | None) -> int:
+        if after is None:
+            return len(self._items)
+        return 0 if after == ROOT else self._items.index(self._by_id[after]) + 1
 
     def get(self, item_id: str) -> Item | None:
         """The item, None if there is no such."""

@@ -46,8 +46,8 @@ def no_item(item_id: str, param: str = "item_id") -> ProtocolError:
 
 
 def no_call(call_id: str, path: str) -> ProtocolError:
-    """An output is of a call that was made."""
-    expected = "the call_id of a function call in the conversation"
+    """An output is of a call that was made before."""
+    expected = "the call_id of a function call in front of it"
     return wrong(path, expected, shown(call_id), "invalid_call_id")
 
 

@@ -193,6 +193,30 @@ def test_the_output_of_a_call_that_is_gone_reaches_no_model() -> None:
     assert [m.role for m in talk.asked[-1].messages] == ["user"]
 
 
+def test_no_output_is_taken_without_its_call_in_front_of_it() -> None:
+    talk = asked()
+    talk.begin()
+    talk.call(0, "weather", "{}")
+    talk.end(reason="tool_calls")
+    (call,) = talk.done[-1]["output"]
+    made, back = ({"type": "item_reference", "id": id} for id in (call["id"], "back"))
+    (problem,) = talk.create(output(call["call_id"]), previous_item_id="item_1")
+    assert problem["error"]["code"] == "invalid_call_id"
+    talk.create(output(call["call_id"], id="back"), previous_item_id=call["id"])
+    for context, param in (
+        ([output(call["call_id"])], "response.input[0].call_id"),
+        ([output(call["call_id"]), made], "response.input[0].call_id"),
+        ([said("Now?"), back], "response.input[1].id"),
+    ):
+        (problem,) = talk.respond({"input": context})
+        assert problem["error"]["code"] == "invalid_call_id"
+        assert problem["error"]["param"] == param
+    for context in ([made, output(call["call_id"])], [made, back]):
+        talk.respond({"input": context})
+        assert [m.role for m in talk.asked[-1].messages] == ["assistant", "tool"]
+        talk.reply("Yes.")
+
+
 def test_a_conversation_with_calls_is_made_again_by_a_client() -> None:
     talk = Talk()
     talk.say_text("Is it raining?")
