@@ -42,7 +42,8 @@ def signing_key(api_key: bytes) -> bytes:
 def sign(key: bytes, session: dict[str, Any], expires_at: int, nonce: str) -> str:
     """nonce: makes it differ from all others."""
     text = json.dumps([expires_at, nonce, session], separators=(",", ":"), ensure_ascii=False)
-    payload = _text(zlib.compress(text.encode(), 9))
+    # JSON can say half of a character, which UTF-8 cannot; fields that are ignored may hold some.
+    payload = _text(zlib.compress(text.encode(errors="surrogatepass"), 9))
     return f"{PREFIX}{payload}.{_text(_signature(key, payload))}"
 
 

@@ -66,6 +66,12 @@ def test_what_was_signed_is_read_and_nothing_else_is(
     assert changed == secret or read(changed, [A_KEY]) is None
 
 
+def test_half_of_a_character_is_signed_too() -> None:
+    session = {"type": "realtime", "tracing": {"a": "\ud800"}}
+    found = read(sign(A_KEY, session, 1, "nonce"), [A_KEY])
+    assert found is not None and found.session == session
+
+
 def bearer(key: str) -> Headers:
     return Headers({"authorization": f"Bearer {key}"})
 
@@ -204,6 +210,18 @@ async def test_what_no_session_can_be_is_refused(keyed: Running, body: Any, para
         answer = await http.post("/v1/realtime/client_secrets", json=body, headers=headers)
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
+
+
+@loop
+async def test_half_of_a_character_where_it_is_ignored_is_no_error(keyed: Running) -> None:
+    headers = {"authorization": f"Bearer {KEYS[0]}", "content-type": "application/json"}
+    body = json.dumps({"session": {"type": "realtime", "tracing": {"a": "\ud800"}}})
+    async with httpx.AsyncClient(base_url=keyed.http, trust_env=False, verify=False) as http:
+        answer = await http.post("/v1/realtime/client_secrets", content=body, headers=headers)
+    assert answer.status_code == 200
+    secret = {"additional_headers": {"authorization": f"Bearer {answer.json()['value']}"}}
+    async with keyed.client("", **secret) as client:
+        await client.until("session.created")
 
 
 @loop
