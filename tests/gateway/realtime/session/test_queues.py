@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -75,6 +76,21 @@ async def test_from_the_half_on_there_is_no_room_until_the_client_takes_some() -
         while len(deaf.said) < 8:
             await asyncio.sleep(0)
         assert outbox.state is State.OPEN
+
+
+async def test_what_is_no_ascii_takes_no_more_room_than_it_is_long() -> None:
+    async with told(0) as (deaf, outbox):
+        frames = [{"echo": "字" * 900}, {"echo": "字" * 900}, {"half of a character": "\ud800"}]
+        for frame in frames[:2]:
+            outbox.send(frame)
+        assert outbox.state is State.OPEN
+        deaf.takes.set()
+        while len(deaf.said) < 2:
+            await asyncio.sleep(0)
+        outbox.send(frames[2])
+        while len(deaf.said) < 3:
+            await asyncio.sleep(0)
+        assert [json.loads(text.encode()) for text in deaf.said] == frames
 
 
 async def test_who_takes_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
