@@ -7,9 +7,8 @@ and what was said stays. One at a time writes to the conversation, others run be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from typing import Protocol
 
 from lookhear.engine.messages import (
@@ -25,6 +24,7 @@ from lookhear.engine.messages import (
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.decoding.results import Picture
 from lookhear.gateway.realtime.answering.eager import AnswerEvent, Eager
+from lookhear.gateway.realtime.answering.truncation import HALF, excess
 from lookhear.gateway.realtime.pictures.camera import CameraFrame
 from lookhear.gateway.realtime.pictures.media_store import MediaStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
@@ -32,7 +32,6 @@ from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import (
     CallContent,
     Item,
-    OutputContent,
     Spoken,
     TextContent,
 )
@@ -48,7 +47,6 @@ from lookhear.gateway.telemetry.ids import IdFactory
 
 MAX_RESPONSES = 16  # under way at once, out-of-band ones among them
 TOO_LONG = "context_length_exceeded"
-HALF = 0.5  # of what is too long: so a few tries find what fits
 
 
 @dataclass(slots=True, eq=False)
@@ -321,31 +319,18 @@ class Responses:
         self._finish(response, ResponseStatus.FAILED, problem=problem)
 
     def _shorten(self, response: Response) -> bool:
-        """Leave out what was asked in vain, being too long, pictures last; then the older half of
-        what was said before the present question (at first what the client does not want retained),
-        and of the frames; where nothing was answered yet, of the question, but for its pictures and
-        its end, see `_end`. False: there is nothing to leave out, or the client does not want it.
-        """
+        """Leave something out, see `excess`: at first what the client wants not retained. False:
+        there is nothing to leave out, or the client does not want it."""
         if response.head.settings.truncation == "disabled" or not response.sees_all:
             return False
+        wanted = response.head.settings.retention
+        share = HALF if wanted is None or response.tries > 1 else wanted
         # What is neither read nor seen is no end of a question, and no answer to one.
         items = [item for item in response.items if not item.is_empty]
-        frames = response.frames
-        answers = [i for i, item in enumerate(items) if item.role == "assistant" and not item.call]
-        asked, end = answers[-1] + 1 if answers else 0, _end(items)
-        refused = [i for i in items[asked:-1] if i.id in self._refused and i not in end]
-        gone = [item for item in refused if not item.media(hears=False)] or refused
-        frames_gone: list[CameraFrame] = []
-        if not gone:
-            past = items[:asked] or [item for item in items[:-1] if not item.media(hears=False)]
-            past = [item for item in past if item.role != "system" and item not in end]
-            wanted = response.head.settings.retention
-            share = HALF if wanted is None or response.tries > 1 else wanted
-            kept = min(int(share * len(past)), len(past) - 1)
-            gone, frames_gone = past[: len(past) - kept], frames[: len(frames) // 2]
+        gone, frames_gone = excess(items, response.frames, self._refused, share)
         self._store.release(response.media)
         response.items = [item for item in items if item not in gone]
-        response.frames = frames[len(frames_gone) :]
+        response.frames = response.frames[len(frames_gone) :]
         response.left_out += gone
         response.frames_left_out += frames_gone
         self._store.keep(response.media)
@@ -373,20 +358,6 @@ class Responses:
         said, usage = tuple(response.said), response.usage
         self._emitter.send(events.ResponseDone(head, said, status, usage, reason, problem))
         self._emitter.put(ResponseFinished(head.id, status))
-
-
-def _end(items: Sequence[Item]) -> list[Item]:
-    """What stays of a question, whatever is left out of it: its last item. If that came of a tool,
-    also what came of others with it, the calls, and what the user asked for in front of them: a
-    model could not read the one without the others."""
-    outputs = list(takewhile(lambda item: item.role == "tool", reversed(items)))
-    if not outputs:
-        return list(items[-1:])
-    parts = (part for item in outputs for part in item.content)
-    called = {part.call_id for part in parts if isinstance(part, OutputContent)}
-    calls = [item for item in items if item.call is not None and item.call.call_id in called]
-    asked = next((item for item in reversed(items) if item.role == "user"), None)
-    return [*outputs, *calls, *([] if asked is None else [asked])]
 
 
 def _error_type(code: str) -> str:
