@@ -56,7 +56,7 @@ class Response:
     what was said to voice detection that it answers."""
 
     head: events.ResponseHead
-    answer_id: str  # of its first message
+    answer_id: str  # of its first item
     items: list[Item]
     frames: list[CameraFrame]
     sees_all: bool
@@ -293,8 +293,8 @@ class Responses:
         response.pieces += 1
         if event.name is not None:
             call = CallContent(self._ids("call"), event.name, "")
-            item = Item(self._ids("item"), "assistant", [call], "in_progress")
-            self._begin(response, item)
+            id = self._ids("item") if response.said else response.answer_id
+            self._begin(response, Item(id, "assistant", [call], "in_progress"))
         if event.arguments:
             response.text.append(event.arguments)
             self._tell(response, event.arguments)

@@ -217,6 +217,23 @@ def test_no_output_is_taken_without_its_call_in_front_of_it() -> None:
         talk.reply("Yes.")
 
 
+def test_what_the_camera_shows_during_a_call_is_behind_it() -> None:
+    talk = asked(lookhear={"camera": {"min_change": 0}})
+    talk.begin()
+    talk.frame("a", 0)
+    talk.call(0, "weather", "{}")
+    talk.frame("b", 1000)
+    talk.end(reason="tool_calls")
+    talk.create(output(talk.done[-1]["output"][0]["call_id"]))
+    talk.respond()
+    assert talk.prompt() == [
+        ("user", "Is it raining in Rome?"),
+        ("assistant",),
+        ("tool", "rain"),
+        ("user", "<<a b>>"),
+    ]
+
+
 def test_a_conversation_with_calls_is_made_again_by_a_client() -> None:
     talk = Talk()
     talk.say_text("Is it raining?")
