@@ -148,12 +148,14 @@ class Dialogue:
 
     def delete(self, command: commands.DeleteItem) -> None:
         """Raises ProtocolError if there is no such item."""
-        item = self._conversation.delete(command.item_id)
+        item = self._conversation.get(command.item_id)
         if item is None:
             raise no_item(command.item_id)
+        previous = self._conversation.before(item) or ROOT
+        self._conversation.delete(item.id)
         self._let_go(item)
         self._emitter.send(events.ItemDeleted(item.id))
-        self.responses.forget(item)
+        self.responses.forget(item, previous)
         self.responses.settled()
 
     def _let_go(self, item: Item) -> None:

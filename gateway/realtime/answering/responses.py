@@ -71,6 +71,7 @@ class Response:
     said: list[Item] = field(default_factory=list)  # all its items
     previous: str | None = None  # the item before the newest of them
     is_open: bool = False  # more may come of the newest of them
+    is_there: bool = False  # the newest of them is in the conversation
     text: list[str] = field(default_factory=list)  # of the one that is open
     pieces: int = 0
     usage: AnswerUsage = AnswerUsage()
@@ -165,8 +166,14 @@ class Responses:
         for response in [r for r in self._running.values() if r.answer is None]:
             self._ask_if_ready(response)
 
-    def forget(self, item: Item) -> None:
-        """The item was deleted: who has not asked yet does without it."""
+    def forget(self, item: Item, previous: str) -> None:
+        """The item, which followed `previous`, was deleted: answers to it stand there, nothing more
+        is told of it, and who has not asked yet does without it."""
+        for response in self._running.values():
+            if response.after == item.id:
+                response.after = previous
+            if response.said[-1:] == [item]:
+                response.is_there = False
         for response in [r for r in self._running.values() if r.answer is None]:
             while item in response.items:  # it may be referred to more than once
                 response.items.remove(item)
@@ -254,7 +261,8 @@ class Responses:
         """Another item of it; what was open is whole."""
         self._close(response, "completed")
         response.previous = None
-        if response.is_default:
+        response.is_there = response.is_default
+        if response.is_there:
             response.previous = self._speaker.insert_output(response, item)
         response.said.append(item)
         response.is_open = True
@@ -273,8 +281,9 @@ class Responses:
         else:
             item.content = [TextContent(text)]
         item.status = status
-        index = len(response.said) - 1
-        self._emitter.send(events.OutputDone(response.head, item, index, response.previous))
+        head, index = response.head, len(response.said) - 1
+        done = events.OutputDone(head, item, index, response.previous, response.is_there)
+        self._emitter.send(done)
 
     def _text(self, response: Response, event: AnswerText) -> None:
         assert response.started, "text of an answer that has not started"

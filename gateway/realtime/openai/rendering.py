@@ -229,7 +229,7 @@ def _output_done(event: events.OutputDone) -> list[Json]:
         out.append({**part, "part": {"type": "text", "text": text}})
     elif item.status == "completed":
         out.append(_of_call("done", event, call, name=call.name, arguments=call.arguments))
-    if event.head.conversation is not None:
+    if event.is_there:
         out.append(_of_item("done", item, event.previous))
     return [*out, _of_output("done", event)]
 

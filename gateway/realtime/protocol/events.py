@@ -301,9 +301,10 @@ class OutputDelta(ResponseOutput):
 
 @dataclass(frozen=True, slots=True)
 class OutputDone(ResponseOutput):
-    """Nothing more comes of the item."""
+    """Nothing more comes of the item. is_there: it is in the conversation, and was not deleted."""
 
     previous: str | None
+    is_there: bool
 
 
 @dataclass(frozen=True, slots=True)

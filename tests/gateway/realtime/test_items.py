@@ -66,9 +66,46 @@ def test_an_answer_can_be_deleted_while_it_is_written() -> None:
     talk.client("conversation.item.delete", item_id=frames[0]["item"]["id"])
     talk.speak("A")
     frames = talk.end()
+    assert [f["type"] for f in frames] == [
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.done",
+    ]
     assert frames[-1]["response"]["status"] == "completed"
     talk.respond()
     assert talk.prompt() == [("user", "Hi")]
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_an_answer_stands_where_its_question_was(first: bool) -> None:
+    talk = Talk()
+    if not first:
+        talk.create(said("Hi", id="before"))
+    talk.create(said("What?", id="question"))
+    talk.respond()
+    talk.create(said("And that?", id="behind"))
+    talk.client("conversation.item.delete", item_id="question")
+    added = talk.reply("A square")[1]
+    assert added["type"] == "conversation.item.added"
+    assert added["previous_item_id"] == (None if first else "before")
+    talk.respond()
+    assert talk.prompt()[-2:] == [("assistant", "A square"), ("user", "And that?")]
+
+
+def test_what_follows_a_deleted_part_of_an_answer_stands_where_it_was() -> None:
+    talk = Talk()
+    talk.update({"tools": [{"type": "function", "name": "look"}]})
+    talk.create(said("What?", id="question"))
+    talk.respond()
+    talk.begin()
+    message = talk.speak("Let me see")[0]["item"]["id"]
+    talk.create(said("And that?", id="behind"))
+    talk.client("conversation.item.delete", item_id=message)
+    frames = talk.call(0, "look", "{}")
+    added = next(f for f in frames if f["type"] == "conversation.item.added")
+    assert added["previous_item_id"] == "question"
+    assert "conversation.item.done" in [f["type"] for f in talk.end()]
 
 
 @pytest.mark.parametrize(
