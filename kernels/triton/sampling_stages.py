@@ -158,6 +158,7 @@ def _cut_kernel(scores_ptr, out_ptr, wanted_ptr, vocab, BY_MASS: tl.constexpr, S
     best = 0.0
     whole = 1.0
     if BY_MASS:
+        wanted = tl.maximum(wanted, 1e-30)  # of nothing there would be enough above the best, too
         best = _greatest(row_ptr, vocab, SIZE)
         sums = tl.zeros([SIZE], tl.float32)
         for start in range(0, vocab, SIZE):

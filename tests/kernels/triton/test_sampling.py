@@ -100,7 +100,7 @@ def test_top_k(shape: tuple[int, int], is_coarse: bool) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("is_coarse", [False, True])
-@pytest.mark.parametrize("top_p", [0.9, 1e-9, 1.0])
+@pytest.mark.parametrize("top_p", [0.9, 1e-9, 0.0, 1.0])
 def test_top_p(shape: tuple[int, int], is_coarse: bool, top_p: float) -> None:
     ours = draw(4, *shape)
     if is_coarse:
