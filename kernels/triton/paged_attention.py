@@ -67,12 +67,13 @@ def paged_attention(
         q = q.contiguous()
     group = heads // kv_heads
     is_decoding = tokens <= rows
-    is_small = is_decoding or cache.element_size() > 2  # float32 is multiplied in registers
+    is_wide = (q if cache.dtype == FP8 else cache).element_size() > 2  # what is multiplied
+    is_small = is_decoding or is_wide  # float32 is multiplied in registers
     product = max(MIN_ROWS if is_small else PREFILL_ROWS, triton.next_power_of_2(group))
     piece = product // group  # queries of one program
     pieces = triton.cdiv(tokens, piece) + rows  # a row's last piece may be short, and padding's
     keys, warps, stages = tile("decode attention" if is_small else "prefill attention", dim)
-    if cache.element_size() > 2:
+    if is_wide:
         keys //= 2
     splits = num_splits(pieces * kv_heads, max_blocks * cache.shape[2])
     parts = out

@@ -71,7 +71,7 @@ def self_attention_paged(
         return out
     group = heads // kv_heads
     keys, warps, stages = tile("decode attention", dim)
-    if cache.element_size() > 2:
+    if (qkv if cache.dtype == FP8 else cache).element_size() > 2:  # what is multiplied
         keys //= 2
     max_keys = block_tables.shape[1] * cache.shape[2]
     splits = num_splits(rows * kv_heads, max_keys, SPLIT_KEYS)

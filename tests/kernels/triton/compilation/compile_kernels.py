@@ -89,6 +89,8 @@ def compile_others() -> None:
     over_keys(tokens=512, heads=16, kv_heads=8, dim=128, blocks=300)
     over_keys(tokens=4, heads=16, kv_heads=8, dim=128, blocks=300, dtype=torch.float8_e4m3fn)
     over_keys(tokens=512, heads=16, kv_heads=8, dim=128, blocks=300, dtype=torch.float8_e4m3fn)
+    for tokens in (4, 512):
+        over_wide_queries(tokens, heads=16, kv_heads=8, dim=128, blocks=300)
     over_keys(tokens=1, heads=1, kv_heads=1, dim=2, blocks=1)
     over_keys(tokens=4, heads=32, kv_heads=8, dim=128, blocks=300, window=4096)
     over_keys(tokens=512, heads=32, kv_heads=32, dim=64, blocks=50, window=750)
@@ -237,6 +239,23 @@ def over_keys(
     q, table = zeros(tokens, heads, dim), index(rows, blocks)
     lengths = index(rows), index(rows)
     paged_attention.paged_attention(q, cache, table, *lengths, window=window)
+
+
+def over_wide_queries(tokens: int, heads: int, kv_heads: int, dim: int, blocks: int) -> None:
+    """In float32, of keys in float8: these are multiplied in float32, too."""
+    cache = zeros(2, blocks, 16, kv_heads, dim, dtype=torch.float8_e4m3fn)
+    rows, wide = min(tokens, 4), torch.float32
+    q, table, lengths = zeros(tokens, heads, dim, dtype=wide), index(rows, blocks), index(rows)
+    paged_attention.paged_attention(q, cache, table, lengths, lengths)
+    if tokens == rows:
+        qkv, cos = (
+            zeros(rows, heads + 2 * kv_heads, dim, dtype=wide),
+            zeros(rows, 1, dim, dtype=wide),
+        )
+        where = index(rows), table, lengths, lengths
+        self_attention_paged.self_attention_paged(
+            qkv, None, 1e-6, cos, cos, cache, *where, is_decode=True
+        )
 
 
 def over_slots(batch: int, queries: int, heads: int, keys: int, dim: int) -> None:
