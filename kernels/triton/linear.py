@@ -56,7 +56,8 @@ def linear(x: Tensor, weights: LinearWeights, activation: str = "none") -> Tenso
         return y.view(*x.shape[:-1], weights.out_features)
     if found is None and weights.scales is not None:
         if weights.weight.dtype == torch.int8:
-            y = weight_only(x.reshape(-1, x.shape[-1]), weights).view(*x.shape[:-1], -1)
+            y = weight_only(x.reshape(-1, x.shape[-1]), weights)
+            y = y.view(*x.shape[:-1], weights.out_features)
         else:
             y = in_8_bits(x, weights, rounds=True)
         return _activated(y, activation)

@@ -127,6 +127,7 @@ def test_every_tile_gives_the_same(found: Tile) -> None:
 
 def test_nothing_at_all() -> None:
     assert linear.linear(draw(0, 0, 32), matrix(16, 32)).shape == (0, 16)
+    assert linear.linear(draw(0, 0, 32), in_int8(16, 32)).shape == (0, 16)
 
 
 def in_int8(outs: int, inner: int, *, bias: Tensor | None = None) -> LinearWeights:
