@@ -74,8 +74,7 @@ def build_core(
         config = _with_drafts(config, family, progress)
     memory = card_memory(device)
     check_cache(config, family, device)
-    unread = (*family.unread, *family.apart.get(config.role, ()))
-    weights = 0 if memory is None else weight_bytes(folder, config.dtype, device, unread)
+    weights = 0 if memory is None else _weights(config, folder, family, device)
     check_room(folder, weights, memory)
     config = fitted(config, memory, family.card_rows, weights)
     parts = family.build(
@@ -114,6 +113,15 @@ def build_core(
     core = EngineCore(parts.desk, parts.runner, scheduler, overlap=config.overlap or 0)
     dtype = str(parts.dtype).removeprefix("torch.").removeprefix("q")  # qint8 is int8
     return Built(core, card, config, device, dtype, parts.admission)
+
+
+def _weights(config: EngineConfig, folder: Path, family: Family, device: str) -> int:
+    """Bytes of all that is loaded; a head's are few."""
+    unread = (*family.unread, *family.apart.get(config.role, ()))
+    count = weight_bytes(folder, config.dtype, device, unread)
+    if config.draft_model and not is_head(small := Path(config.draft_model)):
+        count += weight_bytes(small, config.dtype, device)
+    return count
 
 
 def _with_aligner(

@@ -47,7 +47,7 @@ def fitted(
     """The configuration with a number for all that was left open: what a few cores can do, or a
     card of so much memory. What was given stays, but for a token budget that all rows at once would
     exceed. A card's memory is shared with other replicas. card_rows: the family's, see `Family`.
-    weights: bytes of them, all experts included."""
+    weights: bytes of them, all experts and a draft model included."""
     if card is None:
         rows, turns, tokens, kv, overlap = 16, 64, 512, 1.0, 0
     else:
@@ -81,8 +81,12 @@ def num_blocks(
     """Of a paged cache: as many as the memory allows, but no more than are of use, and the trash
     block. longest: blocks of one request at most, for which there is always room. beside: bytes of
     a token that are kept besides its keys and values."""
+    block_bytes = BLOCK_TOKENS * (bytes_per_token(decoder) + beside)
+    return 1 + max(longest, min(useful, int(config.kv_cache_gigabytes * 2**30) // block_bytes))
+
+
+def bytes_per_token(decoder: Qwen3Model) -> int:
+    """Of its keys and values."""
     dims = decoder.dims
     element = torch.empty(0, dtype=decoder.cache_dtype).element_size()
-    block_bytes = 2 * BLOCK_TOKENS * dims.layers * dims.kv_heads * dims.head_dim * element
-    block_bytes += BLOCK_TOKENS * beside
-    return 1 + max(longest, min(useful, int(config.kv_cache_gigabytes * 2**30) // block_bytes))
+    return 2 * dims.layers * dims.kv_heads * dims.head_dim * element

@@ -40,7 +40,7 @@ from lookhear.engine.families.family import (
     linear_dtype,
 )
 from lookhear.engine.families.parts.adapting import with_adapters
-from lookhear.engine.families.parts.capacity import num_blocks
+from lookhear.engine.families.parts.capacity import bytes_per_token, num_blocks
 from lookhear.engine.families.parts.pooling import pooling_desk
 from lookhear.engine.messages import EncodingFailed, MediumEncoded, StartPooling
 from lookhear.engine.models.qwen3 import Qwen3ChatModel, Qwen3Model
@@ -163,7 +163,24 @@ def chat_parts(
     # Prompts are seldom as long as they may be, so what half of the rows could need leaves room for
     # what sessions come back to.
     useful = max(2, config.max_rows // 2) * longest
-    beside = 0 if head is None else head.bytes_per_token
+    tokenizer = tokenizer or QwenTokenizer.from_folder(folder)
+    template = template or ChatTemplate.from_folder(folder)
+    embeddings = EmbeddingsStore(decoder.dims.width) if config.enable_prompt_embeds else None
+    prompter = ChatPrompter(tokenizer, template, pictures, context, recordings, embeddings)
+    modules = SentenceModules.from_folder(folder)
+    tower = None
+    if config.role == "language":
+        tower = RemoteTower(ENCODER_CACHE_BYTES, media_parts, decoder.dims.width)
+    pooling, lacks = pooling_desk(config, prompter, decoder, modules, adapters, tower)
+    if embeddings is None:
+        lacks = (*lacks, "prompt_embeds")
+    small: Qwen3Model | None = None
+    beside = 0
+    if head is not None:
+        beside = head.bytes_per_token
+    elif config.draft_model and "chat" not in lacks:
+        small = draft_decoder(Path(config.draft_model), folder, config, decoder)
+        beside = bytes_per_token(small)
     blocks = num_blocks(config, decoder, longest=longest, useful=useful, beside=beside)
     runner = PagedRunner(
         model,
@@ -176,17 +193,6 @@ def chat_parts(
         acceleration=acceleration,
         adapters=adapters,
     )
-    tokenizer = tokenizer or QwenTokenizer.from_folder(folder)
-    template = template or ChatTemplate.from_folder(folder)
-    embeddings = EmbeddingsStore(decoder.dims.width) if config.enable_prompt_embeds else None
-    prompter = ChatPrompter(tokenizer, template, pictures, context, recordings, embeddings)
-    modules = SentenceModules.from_folder(folder)
-    tower = None
-    if config.role == "language":
-        tower = RemoteTower(ENCODER_CACHE_BYTES, media_parts, decoder.dims.width)
-    pooling, lacks = pooling_desk(config, prompter, decoder, modules, adapters, tower)
-    if embeddings is None:
-        lacks = (*lacks, "prompt_embeds")
     others: dict[type, Desk] = {}
     if tower is not None:
         others = {MediumEncoded: tower, EncodingFailed: tower}
@@ -215,8 +221,7 @@ def chat_parts(
     network: DraftNetwork | None = None
     if head is not None:
         network = HeadPasses(head, runner.cache, runner.rows)
-    elif config.draft_model:
-        small = draft_decoder(Path(config.draft_model), folder, config, decoder)
+    elif small is not None:
         network = SmallModel(small, runner.rows, blocks)
     desk = Desks(chat, {StartPooling: pooling, **others})
     measure = partial(_begin_drafts, config, runner, network, blocks)

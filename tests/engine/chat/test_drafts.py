@@ -181,6 +181,18 @@ def test_a_model_that_thinks_alike_draws_alike(folder: Path, temperature: float)
     assert stats["draft_passes"] == 90
 
 
+def test_the_caches_of_both_are_within_what_is_given_for_them(folder: Path) -> None:
+    sizes: dict[str, object] = {
+        "kv_cache_gigabytes": 0.001, "max_rows": 128, "max_context_tokens": 256
+    }  # fmt: skip
+    blocks = []
+    for draft in ("off", str(folder)):
+        runner = make_core(folder, draft=draft, **sizes)._runner
+        assert isinstance(runner, PagedRunner)
+        blocks.append(runner.cache.num_blocks - 1)  # but for the trash block
+    assert blocks[1] == blocks[0] // 2
+
+
 def test_what_was_found_in_the_cache_was_read_by_the_draft_model_too(folder: Path) -> None:
     core = eagerly(make_core(folder, draft=str(folder)))
     words = "what is in a red circle " * 10

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lookhear.engine.checkpoints.loader import CheckpointError
 from lookhear.engine.config import EngineConfig
-from lookhear.engine.families import qwen3, qwen3_asr, qwen3_vl, whisper
+from lookhear.engine.families import build, qwen3, qwen3_asr, qwen3_vl, whisper
 from lookhear.engine.families.family import weight_bytes
 from lookhear.engine.families.parts.capacity import GIB, CardMemory, card_memory, check_room, fitted
 from tools.random_checkpoints.qwen3 import EXPERTS, build_random_qwen3
@@ -55,6 +55,18 @@ def test_weights_of_many_experts_leave_less_for_a_cache(tmp_path: Path) -> None:
     check_room(tmp_path, 57 * GIB, None)
     with pytest.raises(CheckpointError, match=r"take 79.0 GiB, 78.0 GiB are free on the card"):
         check_room(tmp_path, 79 * GIB, card)
+
+
+def test_a_draft_models_weights_are_counted_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_random_qwen3(tmp_path)
+    alone = weight_bytes(tmp_path, "float32", "cuda")
+    card = CardMemory(free=2 * alone - 1, total=80 * GIB)
+    monkeypatch.setattr(build, "card_memory", lambda device: card)
+    config = EngineConfig(model=str(tmp_path), draft=str(tmp_path), dtype="float32", device="cpu")
+    with pytest.raises(CheckpointError, match="its weights take"):
+        build.build_core(config, lambda stage, share: None)
 
 
 def test_weights_are_counted_as_they_are_served(tmp_path: Path) -> None:
