@@ -46,8 +46,8 @@ def fitted(
 ) -> EngineConfig:
     """The configuration with a number for all that was left open: what a few cores can do, or a
     card of so much memory. What was given stays, but for a token budget that all rows at once would
-    exceed. A card's memory is shared with other replicas. card_rows: the family's, see `Family`.
-    weights: bytes of them, all experts and a draft model included."""
+    exceed. A card's memory is shared with other replicas, each with weights of its own. card_rows:
+    the family's, see `Family`. weights: bytes of one's, all experts and a draft model included."""
     if card is None:
         rows, turns, tokens, kv, overlap = 16, 64, 512, 1.0, 0
     else:
@@ -57,7 +57,10 @@ def fitted(
             rows //= 2
         # Bounded by what is useful, and by what the card has.
         turns, tokens, overlap = 1024, 2048, 1
-        room = min(KV_SHARE * card.free, SPARE_SHARE * (card.free - weights))
+        # Replicas that are there already hold their weights: no more than what is taken can be.
+        there = min(config.replicas - 1, (card.total - card.free) // max(1, weights))
+        left = card.free - (config.replicas - there) * weights
+        room = min(KV_SHARE * card.free, SPARE_SHARE * left)
         kv = max(0.25, room / GIB / config.replicas)
     rows = config.max_rows or rows
     return replace(

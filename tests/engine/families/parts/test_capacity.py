@@ -138,3 +138,22 @@ def test_engines_on_one_card_have_about_as_much_each() -> None:
     first = cache(0.0)
     other = cache(first + 7.5)
     assert first == pytest.approx(7.8) and other > 0.75 * first
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("replicas", [2, 3, 4])
+def test_engines_that_fit_on_a_card_by_their_weights_are_all_taken(
+    replicas: int, together: bool, tmp_path: Path
+) -> None:
+    """The first loads alone, the others then at once or one after another."""
+    size = 139.0
+    weights = 0.85 * size / replicas
+    taken, held = 0.0, []
+    for _ in range(replicas):
+        card = CardMemory(free=int((size - taken) * GIB), total=140 * GIB)
+        check_room(tmp_path, int(weights * GIB), card)
+        config = fitted(EngineConfig(replicas=replicas), card, QWEN3, int(weights * GIB))
+        held.append(config.kv_cache_gigabytes)
+        taken = weights + held[0] if together else taken + weights + held[-1]
+    assert replicas * weights + sum(held) <= size
+    assert min(held) > 1.0
