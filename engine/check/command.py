@@ -63,7 +63,7 @@ def check(argv: list[str]) -> int:
         return _check(options, given)
     except BrokenPipeError:
         raise  # whoever read what is said has read enough, as `head` does
-    except (CheckpointError, ConfigError, TrialFailed, OSError, RuntimeError) as error:
+    except (CheckpointError, TrialFailed, OSError, ValueError, RuntimeError) as error:
         print(f"lookhear check: {error}", file=sys.stderr)
         return CANNOT
 

@@ -97,6 +97,12 @@ class Runner(Protocol, Generic[R, S]):
         """Raise AssertionError if anything leaked."""
 
 
+def check_done(failures: Sequence[Failure]) -> None:
+    """Of a step that nobody asked for: raises what ended it, a bug itself, else a RuntimeError."""
+    for failure in failures:
+        raise failure.bug or RuntimeError(failure.message)
+
+
 def warm_up(runner: Runner[Q, S], requests: Sequence[Q]) -> None:
     """Runs requests that nobody made, one after the other, each to its end, so that no kernel is
     compiled while somebody waits. What fails is said, and may still serve others."""

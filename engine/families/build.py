@@ -26,6 +26,7 @@ from lookhear.engine.families.parts.capacity import card_memory, check_room, fit
 from lookhear.engine.families.registry import families as registered
 from lookhear.engine.families.registry import family_of
 from lookhear.engine.messages import ModelCard
+from lookhear.kernels.choice import mode as kernel_mode
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +55,9 @@ def build_core(
     """Load config.model, chosen first if it is "auto". families: to choose from; None: all that are
     registered.
 
-    Raises CheckpointError, OSError or RuntimeError if it cannot be.
+    Raises CheckpointError, OSError, ValueError or RuntimeError if it cannot be.
     """
+    kernel_mode()  # a wrong one is said here, before a pass fails with it
     device = _device(config.device)
     if ":" in device:
         torch.cuda.set_device(device)  # kernels are launched on the current one

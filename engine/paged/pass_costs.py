@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lookhear.engine.core.request import Priority
+from lookhear.engine.core.runner import check_done
 from lookhear.engine.drafts.pace import PassCosts
 from lookhear.engine.paged.draft_model import ModelDrafter
 from lookhear.engine.paged.request import PagedRequest, PagedSequence
@@ -23,11 +24,12 @@ Trial = Callable[[PagedSequence, int], None]  # reads so many tokens of an answe
 def measured_costs(
     runner: PagedRunner, clock: Clock, drafter: ModelDrafter | None = None
 ) -> PassCosts:
-    """The runner must be idle; its counters begin anew. drafter: whose passes are measured, too."""
+    """The runner must be idle; its counters begin anew. drafter: whose passes are measured, too.
+    Raises what a pass fails with, see `check_done`."""
 
     def step(sequence: PagedSequence, size: int) -> None:
         sequence.guess([0] * (size - 1))
-        runner.launch([(sequence, size)])()
+        check_done(runner.launch([(sequence, size)])())
 
     drafting = None if drafter is None else _measured(runner, drafter.read_alone, clock)
     found = _measured(runner, step, clock)
@@ -53,7 +55,7 @@ def _seconds(runner: PagedRunner, trial: Trial, size: int, clock: Clock) -> floa
     )
     sequence = runner.place(request)
     sequence.is_drafted = True  # it is read before the next step is launched
-    runner.launch([(sequence, len(PROMPT))])()
+    check_done(runner.launch([(sequence, len(PROMPT))])())
     began = clock()
     trial(sequence, size)
     took = clock() - began

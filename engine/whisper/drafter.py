@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from lookhear.engine.core.request import Phase, Priority
+from lookhear.engine.core.runner import check_done
 from lookhear.engine.drafts.pace import Experience, Pace, PassCosts
 from lookhear.engine.tokenizers.whisper import WhisperTokenizer
 from lookhear.engine.whisper.request import WhisperRequest, WhisperSequence
@@ -130,7 +131,7 @@ def _same_window(large: WhisperSequence) -> WhisperRequest:
 def measured_costs(
     large: WhisperRunner, small: WhisperRunner, tokenizer: WhisperTokenizer, clock: Clock
 ) -> HearingCosts:
-    """Of runners that are idle."""
+    """Of runners that are idle. Raises what a pass fails with, see `check_done`."""
     passes, _ = _measured(large, tokenizer, clock)
     drafting, encode = _measured(small, tokenizer, clock)
     return HearingCosts(replace(passes, draft=drafting), encode)
@@ -156,13 +157,13 @@ def _measured(
     for number in range(ROUNDS):
         sequence = runner.place(request)
         began = clock()
-        runner.launch([(sequence, 1)])()
+        check_done(runner.launch([(sequence, 1)])())
         hearing = min(hearing, clock() - began)
         for size in SIZES:
             sequence.follow([0], SIZES[-1] + 1)
             sequence.guess([0] * (size - 1))
             began = clock()
-            runner.launch([(sequence, size)])()
+            check_done(runner.launch([(sequence, size)])())
             if number:
                 best[size] = min(best[size], clock() - began)
         runner.release(sequence)

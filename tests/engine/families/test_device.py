@@ -7,6 +7,7 @@ import torch
 
 from lookhear.engine.config import EngineConfig
 from lookhear.engine.families import build
+from lookhear.kernels.choice import mode
 
 
 @pytest.fixture
@@ -40,3 +41,13 @@ def test_without_one_the_cpu_unless_a_card_was_asked_for(monkeypatch: pytest.Mon
     assert build._device("auto") == "cpu"
     with pytest.raises(RuntimeError, match="expected a CUDA device for 'cuda:1'"):
         build._device("cuda:1")
+
+
+def test_who_runs_the_kernels_is_asked_before_anything_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOOKHEAR_TRITON", "bogus")
+    mode.cache_clear()
+    with pytest.raises(ValueError, match="LOOKHEAR_TRITON: expected one of auto, off, always"):
+        build.build_core(EngineConfig(model="nowhere"), lambda stage, share: None)
+    mode.cache_clear()

@@ -19,6 +19,7 @@ from lookhear.engine.families.build import build_core
 from lookhear.engine.messages import FileTranscribed, TranscribeFile, TranscriptionSettings
 from lookhear.engine.whisper.drafter import WhisperDrafter
 from lookhear.engine.whisper.files.file import WhisperFile
+from lookhear.engine.whisper.model import WhisperModel
 from lookhear.engine.whisper.runner import WhisperRunner
 from tests.engine.whisper.test_demo_files import recording
 from tools.random_checkpoints.whisper import build_random_whisper
@@ -124,6 +125,16 @@ def test_a_guesser_as_large_as_the_model_is_never_asked_where_it_does_not_pay() 
     assert isinstance(drafter, WhisperDrafter) and drafter.costs is not None
     assert drafter.costs.encode > 0.0 and drafter.costs.passes.draft is not None
     assert heard(core, ["a"])[0].text == undrafted()[0]
+
+
+def test_what_cannot_be_measured_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: WhisperModel, hidden: torch.Tensor) -> torch.Tensor:
+        return logits(self, hidden) * torch.nan
+
+    logits = WhisperModel.logits
+    monkeypatch.setattr(WhisperModel, "logits", broken)
+    with pytest.raises(RuntimeError, match="not finite"):
+        make_core("demo-whisper")
 
 
 def test_sampled_text_and_expected_words_are_not_guessed() -> None:
