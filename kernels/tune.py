@@ -9,12 +9,18 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-GRACE = 60.0  # seconds beyond its time after which a run is taken for hung
+from lookhear.kernels.triton.configs import DEFAULTS
+
+GRACE = (
+    60.0  # seconds beyond its time, or its last sign of life, after which a run is taken for hung
+)
+MOST_SECONDS = 1e6
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,11 +31,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     from lookhear.kernels.triton.tuning import LostDevice, tune  # Triton: only with a card
 
-    faulthandler.dump_traceback_later(options.seconds + GRACE, exit=True)
+    end = time.monotonic() + options.seconds
+
+    def goes_on() -> None:
+        left = max(0.0, end - time.monotonic())
+        faulthandler.dump_traceback_later(left + GRACE, exit=True)
+
+    goes_on()
     try:
         path = tune(
             options.output, options.kernel or None, seconds=options.seconds,
-            workers=options.workers,
+            workers=options.workers, goes_on=goes_on,
         )  # fmt: skip
     except LostDevice as error:
         print(f"lookhear tune: the device was lost, start again to go on: {error}", file=sys.stderr)
@@ -40,6 +52,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0.0 < seconds <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"expected more than 0, at most {MOST_SECONDS:.0f}, got {text!r}"
+        )
+    return seconds
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="lookhear tune", description="Measure kernel configurations on this machine's GPU."
@@ -48,9 +69,15 @@ def _parser() -> argparse.ArgumentParser:
         "--output", type=Path, metavar="FILE", help="default: the user's cache folder, by card"
     )
     parser.add_argument(
-        "--kernel", action="append", metavar="NAME", help="only this one; may be repeated"
+        "--kernel",
+        action="append",
+        choices=tuple(DEFAULTS),
+        metavar="NAME",
+        help="only this one; may be repeated",
     )
-    parser.add_argument("--seconds", type=float, default=240.0, help="in all, about (default: 240)")
+    parser.add_argument(
+        "--seconds", type=_seconds, default=240.0, help="in all, about (default: 240)"
+    )
     parser.add_argument(
         "--workers", type=int, metavar="N", help="processes that compile (default: one a core)"
     )

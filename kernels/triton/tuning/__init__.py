@@ -9,7 +9,7 @@ measured, until the time ends. What was found is written as it comes, and a late
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -30,12 +30,14 @@ def tune(
     *,
     seconds: float = 240.0,
     workers: int | None = None,
+    goes_on: Callable[[], None] = lambda: None,
 ) -> Path:
     """Measures, prints a line per case, writes the table; returns where. ValueError for a kernel
     that is not in the table; `LostDevice`. What the time does not suffice for keeps its default.
 
     seconds: in all, but for what is under way then, and the defaults. workers: processes that
-    compile; default: one a core.
+    compile; default: one a core. goes_on: called at each case, so that nobody takes the defaults of
+    many, behind the time, for a run that hangs.
     """
     unknown = sorted(set(kernels or ()) - set(DEFAULTS))
     if unknown:
@@ -66,6 +68,7 @@ def tune(
     took = time.monotonic() - began
     print(f"compiled {len(compiled)} of {len(jobs)} in {took:.0f} s", flush=True)
     for number, case in enumerate(todo):
+        goes_on()
         share = (end - time.monotonic()) / (len(todo) - number)
         try:
             measure(

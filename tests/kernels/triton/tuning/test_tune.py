@@ -19,6 +19,7 @@ from lookhear.kernels import tune as command
 from lookhear.kernels.triton import tuning
 from lookhear.kernels.triton.configs import DEFAULTS, Tile, parsed, tile
 from lookhear.kernels.triton.tuning import measuring
+from lookhear.kernels.triton.tuning import notes as noting
 from lookhear.kernels.triton.tuning.cases import Case
 from lookhear.kernels.triton.tuning.measuring import LostDevice, measure
 from lookhear.kernels.triton.tuning.notes import Notes
@@ -165,6 +166,23 @@ def test_measurements_of_something_else_are_not_gone_on_with(
     assert Notes.resumed(path, "A card").milliseconds == {}
 
 
+def test_they_are_of_all_sources_of_kernels_but_not_of_who_measures(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def kernels() -> str:
+        return Notes.resumed(tmp_path / "none.json", "A card").kernels
+
+    for folder in ("int4", "tuning"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.setattr(noting, "SOURCES", tmp_path)
+    monkeypatch.setattr(noting, "TUNING", tmp_path / "tuning")
+    found = [kernels()]
+    for name in ("tuning/notes.py", "norms.py", "int4/products.py"):
+        (tmp_path / name).write_text("another")
+        found.append(kernels())
+    assert found[0] == found[1] and len(set(found)) == 3
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"tiles": {}}', '{"tiles": {}, "more": 1}'])
 def test_a_file_that_is_no_table_is_begun_anew(content: str, tmp_path: Path) -> None:
     path = tmp_path / "card.json"
@@ -217,7 +235,9 @@ def test_the_table_that_is_written_can_be_read_and_is_gone_on_with(
     output = tmp_path / "tables" / "card.json"
     path = tuning.tune(output, ["vocabulary"], seconds=1e9)
     assert "8192/16/1, 200.0 us instead of 1000.0 (4 tried" in capsys.readouterr().out
-    assert tuning.tune(output, seconds=1e9) == path == output
+    signs: list[None] = []
+    again = tuning.tune(output, seconds=1e9, goes_on=lambda: signs.append(None))
+    assert again == path == output and len(signs) == 1  # a case was left
     # The likeliest first; what is known already is not compiled again.
     assert [len(some) for some in card] == [4, 1]
     assert card[0][0] == ("vocabulary all", DEFAULT) and card[1] == [("norm 128", Tile(8, 4))]
@@ -250,3 +270,39 @@ def test_an_unknown_kernel_names_itself() -> None:
 def test_without_a_card_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([]) == 1
     assert capsys.readouterr().err == ("lookhear tune: expected a CUDA device, torch sees none\n")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--kernel", "norms"], *(["--seconds", text] for text in ("0", "-100", "nan", "inf", "x"))],
+    ids=" ".join,
+)
+def test_what_it_cannot_do_is_refused(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(options)
+    assert ended.value.code == 2 and f"argument {options[0]}: " in capsys.readouterr().err
+
+
+def test_a_run_that_goes_on_behind_its_time_is_not_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    waits: list[float] = []
+    now = iter([0.0, 0.0, 200.0, 900.0])
+
+    def tune(output: Path, kernels: None, *, goes_on: Callable[[], None], **how: Any) -> Path:
+        goes_on()
+        goes_on()
+        return output
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(tuning, "tune", tune)
+    monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    watch = SimpleNamespace(
+        dump_traceback_later=lambda wait, exit: waits.append(wait),
+        cancel_dump_traceback_later=lambda: None,
+    )
+    monkeypatch.setattr(command, "faulthandler", watch)
+    assert command.main(["--output", str(tmp_path / "card.json")]) == 0
+    assert waits == [300.0, 100.0, 60.0]
