@@ -164,7 +164,8 @@ class ChatAnswer(Streamer):
             self._hand_on(self._calls, self._calls.push(said), events)
 
     def _pass(self, said: str, events: list[Event]) -> None:
-        if text := self._stops.push(said):
+        may_stop = self._num_told > self._sampling.min_tokens
+        if text := self._stops.push(said, may_stop=may_stop):
             session, name = self._message.session, self._message.answer
             events.append(AnswerText(session, name, text, tokens=self._take_pending()))
 

@@ -23,12 +23,18 @@ class StopTexts:
         """Whether one of them came."""
         return self.stopped_by is not None
 
-    def push(self, text: str) -> str:
-        """More text; returns what is certain now."""
+    def push(self, text: str, *, may_stop: bool = True) -> str:
+        """More text; returns what is certain now. may_stop: whether one that becomes whole with it
+        ends the answer; else it is text like any other."""
         if self.has_stopped:
             return ""
+        old = len(self._held)
         self._held += text
-        found = [(at, stop) for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        found = []
+        for stop in self._stops if may_stop else ():
+            # One that was whole before did not count then, and does not count now.
+            if (at := self._held.find(stop, max(0, old + 1 - len(stop)))) >= 0:
+                found.append((at, stop))
         if found:
             first, self.stopped_by = min(found)
             passed, self._held = self._held[:first], ""

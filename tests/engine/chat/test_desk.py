@@ -200,6 +200,14 @@ def test_a_stop_text_ends_the_answer_and_is_not_part_of_it(core: EngineCore) -> 
     assert isinstance(done, AnswerCompleted) and done.reason == "stop"
 
 
+def test_a_stop_text_within_the_least_tokens_ends_nothing(core: EngineCore) -> None:
+    core.submit(ask(user("Tell me"), max_tokens=12))
+    whole = text(rest(core))
+    stop = [whole[4:6]]
+    core.submit(ask(user("Tell me"), max_tokens=12, min_tokens=12, stop=stop, answer="b"))
+    assert text(rest(core), "b") == whole
+
+
 def test_log_probabilities_are_those_of_the_text(core: EngineCore) -> None:
     core.submit(ask(user("Tell me"), logprobs=3))
     events = rest(core)

@@ -80,3 +80,28 @@ def test_the_first_stop_text_ends_the_answer(text: str, stops: list[str], cuts: 
         assert not any(stop in passed for stop in stops)
     else:
         assert passed == text
+
+
+@given(
+    early=st.text("abc", max_size=9),
+    late=st.text("abc", max_size=9),
+    stops=st.lists(st.text("abc", min_size=1), max_size=3),
+    cuts=CUTS,
+)
+def test_only_what_becomes_whole_late_enough_ends_the_answer(
+    early: str, late: str, stops: list[str], cuts: list[int]
+) -> None:
+    stage = StopTexts(stops)
+    passed = "".join(stage.push(part, may_stop=False) for part in pieces(early, cuts))
+    for part in pieces(late, cuts):
+        passed += stage.push(part)
+    passed += stage.flush()
+    text = early + late
+    ends = [
+        at + len(stop)
+        for stop in stops
+        for at in range(len(text))
+        if text.startswith(stop, at) and at + len(stop) > len(early)
+    ]
+    assert text.startswith(passed) and stage.has_stopped == bool(ends)
+    assert len(passed) < min(ends) if ends else passed == text
