@@ -166,6 +166,8 @@ class CroppedPictures(HeldPictures):
             sizes[place] = pixels.shape[0], pixels.shape[1]
             blamed(lambda place=place: check_ratio(sizes[place]), place)  # type: ignore[misc]
         images = [(place, part) for place, part in parts if isinstance(part, ImagePart)]
+        if not images:  # a text without room is too long by itself, and no picture is to blame
+            return {}
         for flexible in self._rules.choices:
             edges = {place: self._longest(part, sizes[place], flexible) for place, part in images}
             total = sum(self._cost(sizes[p], edge, tokenizer) for p, edge in edges.items())

@@ -156,6 +156,14 @@ def test_pictures_share_the_context(pair: tuple[Path, Any]) -> None:
     assert isinstance(failed, AnswerFailed) and failed.code == "context_length_exceeded"
 
 
+def test_a_text_that_is_too_long_by_itself_is_nobodys_picture(pair: tuple[Path, Any]) -> None:
+    core = Watched(pair[0], HELD, max_context_tokens=256).core
+    core.submit(ask(user("x" * 600), max_tokens=8))
+    failed = outcome(rest(core))
+    assert isinstance(failed, AnswerFailed), failed
+    assert (failed.code, failed.message_index) == ("context_length_exceeded", None)
+
+
 def test_it_sees_no_videos(pair: tuple[Path, Any]) -> None:
     core = Watched(pair[0], HELD).core
     core.submit(ask(user(VideoPart(["square"], [0.0]), "?")))
