@@ -7,13 +7,16 @@ is the detokenizer's, `stop_tokens` and `max_tokens` also the request's.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 MAX_LOGPROBS = 20  # alternatives per token, as in the OpenAI API
+
+Added = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""Tokens [n], each once, and what is added to their logits [n]."""
 
 
 class TokenMask(Protocol):
@@ -55,6 +58,8 @@ class SamplingParams:
     max_tokens: int = 256
     seed: int = 0
     logprobs: int | None = None
+    # Behind min_tokens of output, and before. Made once: every step adds it, for every row.
+    _added: tuple[Added, Added] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _number("temperature", self.temperature, 0.0, 100.0)
@@ -82,6 +87,13 @@ class SamplingParams:
                 "allowed_tokens: expected one at least that suppressed_tokens and min_tokens leave;"
                 f" got {self.allowed_tokens}"
             )
+        always = dict(self.logit_bias) | dict.fromkeys(self.suppressed_tokens or (), -math.inf)
+        first = always | dict.fromkeys(self.stop_tokens if self.min_tokens else (), -math.inf)
+        object.__setattr__(self, "_added", (_arrays(always), _arrays(first)))
+
+    def added(self, num_output: int) -> Added:
+        """Bias, and -inf for what must not come behind so many tokens of output."""
+        return self._added[num_output < self.min_tokens]
 
     def _excluded(self) -> set[int]:
         """Tokens that cannot be chosen as the first of the output."""
@@ -133,6 +145,11 @@ class SamplingParams:
             or self.presence_penalty != 0.0
             or self.frequency_penalty != 0.0
         )
+
+
+def _arrays(values: dict[int, float]) -> Added:
+    tokens = np.fromiter(values, np.int64, len(values))
+    return tokens, np.fromiter(values.values(), np.float32, len(values))
 
 
 def _number(name: str, value: float, low: float, high: float) -> None:

@@ -208,20 +208,13 @@ class Sampler:
 
     def _biases(self, rows: Sequence[SamplingRow]) -> _Entries:
         """Bias, and -inf for what must not be chosen."""
-        places: list[int] = []
-        amounts: list[float] = []
+        places, amounts = [], []
         for i, row in enumerate(rows):
-            params = row.params
-            start = i * self._vocab_size
-            for token, bias in params.logit_bias:
-                places.append(start + token)
-                amounts.append(bias)
-            banned = [*(params.suppressed_tokens or ())]
-            if row.num_output < params.min_tokens:
-                banned += params.stop_tokens
-            places += [start + token for token in banned]
-            amounts += [-math.inf] * len(banned)
-        return _Entries(places, amounts)
+            tokens, added = row.params.added(row.num_output)
+            if len(tokens) > 0:
+                places.append(i * self._vocab_size + tokens)
+                amounts.append(added)
+        return _joined(places, amounts)
 
     def _repetitions(self, rows: Sequence[SamplingRow], penalising: list[int]) -> _Entries:
         """Every token of prompt or output, once."""

@@ -36,6 +36,7 @@ MAX_CHOICES = 8
 MAX_SALT = 1024  # characters
 MAX_TEXTS = 256  # of which an answer may be one
 MAX_PATTERN = 4096  # characters
+MAX_TOKENS = 1024  # that logit_bias, or stop_token_ids, may name
 FORMS = ("choice", "regex", "json", "json_object")  # of structured_outputs
 ONLY_SCHEMAS = "this server constrains answers by response_format and structured_outputs"
 
@@ -103,6 +104,7 @@ def _schema(value: object) -> object:
 
 
 Choice = Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN)]
+TokenId = Annotated[int, Field(ge=0, lt=INT32)]
 LogitBias = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 
 
@@ -158,8 +160,11 @@ class CompletionFields(SamplingFields):
     stream_options: StreamOptions | None = None
     max_tokens: Annotated[int, Field(ge=1, lt=INT32)] | None = None
     min_tokens: Annotated[int, Field(ge=0, lt=INT32)] | None = None
-    logit_bias: Annotated[dict[Text, LogitBias], AfterValidator(_token_ids)] | None = None
-    stop_token_ids: list[Annotated[int, Field(ge=0, lt=INT32)]] | None = None
+    logit_bias: (
+        Annotated[dict[Text, LogitBias], Field(max_length=MAX_TOKENS), AfterValidator(_token_ids)]
+        | None
+    ) = None
+    stop_token_ids: Annotated[list[TokenId], Field(max_length=MAX_TOKENS)] | None = None
     ignore_eos: bool | None = None
     cache_salt: Annotated[Text, Field(max_length=MAX_SALT)] | None = None
 

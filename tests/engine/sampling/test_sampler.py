@@ -442,3 +442,27 @@ def test_one_read_back_per_call(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = operations(params, SamplingParams(), params)
     assert reads == [(3 + 3 + 2 * 20 + 2 * 20,)]
     assert not {"_local_scalar_dense", "nonzero"} & set(seen)
+
+
+class Watched(tuple[Any, ...]):
+    """Counts how often it is gone through."""
+
+    readings = 0
+
+    def __iter__(self) -> Any:
+        type(self).readings += 1
+        return super().__iter__()
+
+
+def test_what_is_added_is_put_together_once_and_not_in_every_step() -> None:
+    params = SamplingParams(
+        logit_bias=Watched([(1, 9.0), (2, 5.0)]),
+        suppressed_tokens=Watched([1]),
+        stop_tokens=Watched([2]),
+        min_tokens=2,
+    )
+    sampler, before = Sampler(4, CPU), Watched.readings
+    rows = [SamplingRow(params, n, num_output=n) for n in range(4)]
+    logits = torch.tensor([0.0, 0.0, 0.0, 1.0]).expand(4, 4)
+    assert sampler.sample(logits, rows).tokens == [3, 3, 2, 2]
+    assert Watched.readings == before
