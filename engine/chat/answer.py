@@ -75,7 +75,7 @@ class ChatAnswer(Streamer):
         self._pending: list[ChosenToken] = []  # wait for their text
         self._scored: ScoredPrompt | None = None
         if (most := message.settings.prompt_logprobs) is not None:
-            self._scored = ScoredPrompt(prompt.tokens, most, self._piece)
+            self._scored = ScoredPrompt(prompt.tokens, most, tokenizer.spelling)
         self._usage = AnswerUsage()
         self._num_calls = 0
 

@@ -41,8 +41,8 @@ class QwenTokenizer(ByteLevelTokenizer):
         special = special or {}
         added: Mapping[int, AddedToken] = tokenizer.get_added_tokens_decoder()
         self.added = {**{token.content: index for index, token in added.items()}, **special}
-        self._silent = {index for index, token in added.items() if token.special}
-        self._silent.update(special.values())
+        self._silent = {index: token.content for index, token in added.items() if token.special}
+        self._silent.update((index, name) for name, index in special.items())
         self._spellings = _any_of(self.added)
         self._known = _any_of(token.content for token in added.values())
 
@@ -85,6 +85,10 @@ class QwenTokenizer(ByteLevelTokenizer):
         while (shorter := self._spellings.sub("", text)) != text:
             text = shorter
         return text
+
+    def spelling(self, token: int) -> bytes:
+        """As who writes a prompt writes it: UTF-8 of silent ones, too."""
+        return self._silent[token].encode() if token in self._silent else self.token_bytes(token)
 
     def _is_silent(self, token: int) -> bool:
         return token in self._silent

@@ -90,6 +90,8 @@ def test_no_added_token_survives_cleaning(tmp_path_factory: Any, parts: list[str
 def test_special_tokens_are_silent_and_the_tag_is_not(tokenizer: QwenTokenizer) -> None:
     ids = [tokenizer.token("<asr_text>"), *tokenizer.encode("hé"), tokenizer.token("<|im_end|>")]
     assert tokenizer.decode([*ids, 99_999]) == "<asr_text>hé"
+    spelt = b"".join(map(tokenizer.spelling, [*ids, 99_999]))
+    assert spelt.decode() == "<asr_text>hé<|im_end|>"
 
 
 def test_halves_of_a_character_join(tokenizer: QwenTokenizer) -> None:
