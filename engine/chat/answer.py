@@ -199,11 +199,9 @@ class ChatAnswer(Streamer):
         )
 
     def _spelled(self, token: int, logprob: float) -> TokenLogprob:
-        piece = self._piece(token)
-        return TokenLogprob(piece.decode("utf-8", "replace"), logprob, list(piece))
-
-    def _piece(self, token: int) -> bytes:
-        return self._tokenizer.decode_bytes([token])
+        """Special ones have a name, and no bytes in the text."""
+        name = self._tokenizer.spelling(token).decode("utf-8", "replace")
+        return TokenLogprob(name, logprob, list(self._tokenizer.token_bytes(token)))
 
     def absorb(self, result: Result) -> list[Event]:
         """What was held back, and the end."""

@@ -169,7 +169,7 @@ def _logprobs(tokens: list[ChosenToken], offsets: list[int]) -> Json:
     """offsets: of each of them, in characters of the choice's text. What was chosen is among the
     likeliest, even where it is not one of them."""
     return {
-        "tokens": [_spelt(bytes(token.bytes)) for token in tokens],
+        "tokens": [_named(token) for token in tokens],
         "token_logprobs": [max(token.logprob, NEVER) for token in tokens],
         "top_logprobs": [_probable(token.top) | _probable([token]) for token in tokens],
         "text_offset": offsets,
@@ -195,7 +195,12 @@ def _of_prompt(prompt: PromptTokens, offsets: list[int]) -> Json:
 
 
 def _probable(tokens: Sequence[ChosenToken | TokenLogprob]) -> dict[str, float]:
-    return {_spelt(bytes(token.bytes)): max(token.logprob, NEVER) for token in tokens}
+    return {_named(token): max(token.logprob, NEVER) for token in tokens}
+
+
+def _named(token: ChosenToken | TokenLogprob) -> str:
+    """Special ones, which have no bytes, would all be the same by these."""
+    return _spelt(bytes(token.bytes)) if token.bytes else token.token
 
 
 def _spelt(piece: bytes) -> str:

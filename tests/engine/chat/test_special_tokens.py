@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from lookhear.engine.core.core import EngineCore
-from lookhear.engine.messages import AnswerStarted
-from tests.engine.chat.asking import ask, make_core, rest, user
+from lookhear.engine.messages import AnswerStarted, AnswerText
+from lookhear.engine.tokenizers.qwen import QwenTokenizer
+from tests.engine.chat.asking import ask, make_core, rest, text, user
 from tools.random_checkpoints.qwen3_vl import build_served_qwen3_vl
 
 
@@ -31,3 +32,14 @@ def test_the_tokens_of_a_prompt_are_what_was_written(core: EngineCore) -> None:
     assert isinstance(started, AnswerStarted) and started.tokens is not None
     told = started.tokens
     assert b"".join(told.pieces[token] for token in told.tokens).decode() == written
+
+
+def test_those_of_an_answer_have_names_and_no_bytes(core: EngineCore, folder: Path) -> None:
+    token = QwenTokenizer.from_folder(folder).token
+    best = {str(token("<|im_end|>")): 100.0, str(token("<|im_start|>")): 70.0}
+    core.submit(ask(user("Hi"), logprobs=2, logit_bias=best, ignore_end=True, max_tokens=2))
+    events = rest(core)
+    tokens = [t for e in events if isinstance(e, AnswerText) for t in e.tokens or []]
+    assert [(t.token, t.bytes) for t in tokens] == [("<|im_end|>", [])] * 2
+    assert [[top.token for top in t.top] for t in tokens] == [["<|im_end|>", "<|im_start|>"]] * 2
+    assert text(events) == ""

@@ -21,6 +21,7 @@ from lookhear.engine.messages import (
     ChosenToken,
     PromptTokens,
     TextPart,
+    TokenLogprob,
 )
 from lookhear.gateway.chat.answers import ChoiceEvent
 from lookhear.gateway.chat.completions.text_reply import TextReply
@@ -254,6 +255,21 @@ async def test_tokens_are_where_their_text_is_though_some_of_it_was_held_back() 
     (choice,) = reply.whole(events)["choices"]
     assert choice["text"] == "abhello w\u00e9ird"
     assert choice["logprobs"]["text_offset"] == [0, 1, 2, 7, 9, 9, 10]
+
+
+async def test_special_tokens_have_names_and_take_no_place_in_the_text() -> None:
+    first, second = (TokenLogprob(name, -1.0, []) for name in ("<|end|>", "<|start|>"))
+    tokens = [
+        ChosenToken("a", -0.5, [97], [first, second]),
+        ChosenToken("<|end|>", -1.0, [], [first, second]),
+        ChosenToken("b", -0.5, [98], []),
+    ]
+    reply = TextReply({}, 1, [""], has_logprobs=True, is_written=True, include_usage=False)
+    (choice,) = reply.whole([(0, AnswerText("s", "a", "ab", tokens=tokens))])["choices"]
+    assert choice["logprobs"]["tokens"] == ["a", "<|end|>", "b"]
+    likeliest = {"<|end|>": -1.0, "<|start|>": -1.0}
+    assert choice["logprobs"]["top_logprobs"] == [likeliest | {"a": -0.5}, likeliest, {"b": -0.5}]
+    assert choice["logprobs"]["text_offset"] == [0, 1, 1]
 
 
 async def test_of_a_prompt_all_is_told_but_what_is_likelier_than_its_first_token() -> None:
