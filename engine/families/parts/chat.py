@@ -207,12 +207,17 @@ def chat_parts(
     )
     if "chat" in lacks:
         return with_adapters(parts, adapters)
+    vocab = decoder.dims.vocab
+    ends = tuple(token for token in model.end_tokens if token < vocab)
+    if not ends:
+        expected = f"token ids, one at least below {vocab}"
+        raise CheckpointError.of(folder, "eos_token_id", expected, model.end_tokens)
     chat = ChatDesk(
         config.name,
         prompter,
         GenerationDefaults.from_folder(folder),
-        model.end_tokens,
-        decoder.dims.vocab,
+        ends,
+        vocab,
         max_answer=config.max_answer_tokens,
         max_answers=config.max_answers,
         adapters=adapters,
