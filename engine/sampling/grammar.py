@@ -57,6 +57,13 @@ thinking: {begin} THOUGHT <[{end}]> GAP
 THOUGHT: /(?s:.*)/ & ~/(?s:.*){spelt}(?s:.*)/
 GAP: /\n{{0,2}}/
 """
+# How a pattern is written in a grammar: what would end it there, and as in schemas figures and
+# letters of ASCII, which the library has in brackets only. Those are no end of a range.
+_IN_PATTERNS = re.compile(r"(?s:\\.)|--|-(?=\\[dDwW])|[/\n]")
+_WRITTEN = {
+    **{"/": r"\/", "\n": r"\n", "\\\n": r"\n", "-": r"\-"},
+    **{r"\d": "[0-9]", r"\D": "[^0-9]", r"\w": "[0-9A-Za-z_]", r"\W": "[^0-9A-Za-z_]"},
+}
 
 
 class Thinking(Enum):
@@ -315,8 +322,7 @@ def _parsed(form: Form) -> dict[str, Any]:
         texts = (text.replace("\x7f", "\\u007f") for text in written)  # which may not stand there
         return {"lark_grammar": f"start: {' | '.join(texts)}\n"}
     if isinstance(form, Pattern):
-        escaped = {"/": r"\/", "\n": r"\n", "\\\n": r"\n"}  # what would end it
-        source = re.sub(r"(?s:\\.)|[/\n]", lambda found: escaped.get(found[0], found[0]), form.text)
+        source = _IN_PATTERNS.sub(lambda found: _WRITTEN.get(found[0], found[0]), form.text)
         return {"lark_grammar": f"start: TEXT\nTEXT: /{source}/\n"}
     schema = form
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -279,6 +280,35 @@ def test_a_pattern_means_its_line_breaks_and_slashes(
 ) -> None:
     tokens, has_ended = wander(grammars.compile(Pattern(pattern)), tokenizer, 0)
     assert has_ended and tokenizer.decode_bytes(tokens).decode() == said
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        (r"\d{3}", "[0-9]{3}"),
+        (r"\w{3}", "[0-9A-Za-z_]{3}"),
+        (r"\D\W", r"[^0-9][^0-9A-Za-z_]"),
+        (r"[\d.]{3}", "[0-9.]{3}"),
+        (r"[^\D]{3}", "[0-9]{3}"),
+        (r"[a[^\W]]{3}", "[0-9A-Za-z_]{3}"),
+        (r"[\w--\d]{3}", "[A-Za-z_]{3}"),
+        (r"\d-\d--\d", "[0-9]-[0-9]--[0-9]"),
+        (r"[-\d]{3}", "[-0-9]{3}"),
+        (r"[\d-]{3}", "[-0-9]{3}"),
+        (r"[+-\d]{3}", "[-+0-9]{3}"),
+        (r"[+\--\d]{3}", "[-+0-9]{3}"),
+        (r"[\d-\w]{3}", "[-0-9A-Za-z_]{3}"),
+        (r"\\d", r"\\d"),
+    ],
+)
+def test_figures_and_letters_of_a_pattern_are_those_of_ascii(
+    grammars: GrammarCompiler, tokenizer: QwenTokenizer, pattern: str, meant: str
+) -> None:
+    grammar = grammars.compile(Pattern(pattern))
+    for seed in range(40):
+        tokens, has_ended = wander(grammar, tokenizer, seed)
+        said = tokenizer.decode_bytes(tokens).decode()
+        assert has_ended and re.fullmatch(meant, said, re.DOTALL), said
 
 
 @pytest.mark.parametrize("code", [0, 9, 10, 0x22, 0x5C, 0x7F, 0x80, 0x85, 0x2028, 0xFEFF, 0x1F600])
