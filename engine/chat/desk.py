@@ -147,7 +147,9 @@ class ChatDesk:
             grammar, calls = self._with_calls(settings, prompt)
         else:
             grammar, calls = self._grammar(settings, prompt), None
-        tags = None if settings.is_plain else prompter.template.thinking
+        says_all = form_of(settings) is not None and grammar is not None and not grammar.tags
+        # What cannot think may have texts in its form that look like thinking.
+        tags = None if settings.is_plain or says_all else prompter.template.thinking
         tokenizer = prompter.tokenizer
         return ChatAnswer(key, message, prompt, sampling, tokenizer, grammar, calls, tags, adapter)
 

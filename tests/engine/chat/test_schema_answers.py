@@ -255,6 +255,14 @@ def test_a_model_that_does_not_think_does_not_begin_with_it(thinker: Path) -> No
     assert not thought(events) and keeps_to(json.loads(text(events)), FORM)
 
 
+def test_a_choice_that_looks_like_thinking_is_said(thinker: Path) -> None:
+    said = "<think>x</think>y"
+    core = make_core(thinker)
+    core.submit(ask(user("What is it?"), choices=[said], max_tokens=64))
+    events = rest(core)
+    assert (text(events), thought(events)) == (said, "")
+
+
 def test_a_schema_begins_behind_the_thinking_that_a_template_opens(
     thinker: Path, tmp_path: Path
 ) -> None:
