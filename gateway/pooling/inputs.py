@@ -40,6 +40,13 @@ class Given:
         parts = [part for line in self.lines for part in line.parts]
         return "\n".join(part.text for part in parts if isinstance(part, TextPart))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to read in it."""
+        parts = [part for line in self.lines for part in line.parts]
+        said = any(not isinstance(part, TextPart) or part.text for part in parts)
+        return not self.tokens and not said
+
 
 def parse_inputs(
     value: object,
@@ -58,7 +65,7 @@ def parse_inputs(
         raise wrong(path, f"{FORMS}, or a list of these", "nothing", code=code)
     given = _several(value, path, tokens=tokens, splits=splits)
     for one in given:
-        if not empty and not one.tokens and not any(line.parts for line in one.lines):
+        if not empty and one.is_empty:
             raise wrong(one.path, "a text that is not empty", '""')
     check_media([line for one in given for line in one.lines], max_media)
     return given

@@ -207,6 +207,8 @@ EMBEDDINGS, RERANK = "/v1/embeddings", "/v1/rerank"
         (EMBEDDINGS, {"input": []}, "input", "empty list"),
         (EMBEDDINGS, {"input": ""}, "input", "not empty"),
         (EMBEDDINGS, {"input": ["a", ""]}, "input[1]", "not empty"),
+        (EMBEDDINGS, {"input": {"text": ""}}, "input", "not empty"),
+        (EMBEDDINGS, {"input": ["a", {"content": ""}]}, "input[1]", "not empty"),
         (EMBEDDINGS, {"input": 5}, "input", "a text"),
         (EMBEDDINGS, {"input": ["a", 5]}, "input[1]", "a text"),
         (EMBEDDINGS, {"input": ["\ud800"]}, "input[0]", "surrogate"),
