@@ -13,6 +13,7 @@ from lookhear.engine.device.staging import Readback, to_device
 from lookhear.engine.paged.expecting import ExpectingSequence
 from lookhear.engine.paged.request import PagedSequence
 from lookhear.engine.paged.wanted.scores import Scores
+from lookhear.engine.sampling.params import NOTHING, Known
 from lookhear.engine.sampling.sampler import PLAIN, Choice, SamplingRow
 from lookhear.engine.sampling.telling import Telling, with_forced
 
@@ -59,14 +60,23 @@ def sampling_rows(sequence: PagedSequence, count: int, wanted: int) -> list[Samp
     said = len(answer.tokens) + sequence.unread
     place = len(request.tokens) + said
     draft = sequence.queries(count)[count - wanted + 1 :] if wanted > 1 else []
-    history = (*request.tokens, *answer.tokens) if params.penalises else ()
+    history, prompt = answer.tokens if params.penalises else (), known_of(sequence)
     rows: list[SamplingRow] = []
     for i in range(wanted):
         if i and matcher is not None:
             matcher = matcher.behind(draft[i - 1])
         before = (*history, *draft[:i]) if params.penalises else ()
-        rows.append(SamplingRow(params, place + i, before, said + i, matcher))
+        rows.append(SamplingRow(params, place + i, before, said + i, matcher, prompt))
     return rows
+
+
+def known_of(sequence: PagedSequence) -> Known:
+    """What penalties need of its prompt, found out once."""
+    if sequence.request.sampling.repetition_penalty == 1.0:
+        return NOTHING
+    if sequence.known is None:
+        sequence.known = Known.of(sequence.request.tokens)
+    return sequence.known
 
 
 def telling(shares: Sequence[Share], logits: Tensor, tokens: Tensor) -> Telling | None:

@@ -26,6 +26,7 @@ from lookhear.engine.device.acceleration import Acceleration
 from lookhear.engine.drafts.lookup import Lookup
 from lookhear.engine.drafts.pace import Experience, Pace, PassCosts
 from lookhear.engine.paged.blocks import BLOCK_TOKENS
+from lookhear.engine.paged.choosing import known_of
 from lookhear.engine.paged.decoder import PagedDecoder
 from lookhear.engine.paged.drafter import LEAST_ANSWER, Progress
 from lookhear.engine.paged.passes import PagedLogits, PagedPasses
@@ -112,9 +113,10 @@ class Reader:
         """How the next token of the draft is chosen: as the large model would."""
         request, said = self.sequence.request, self.length - len(self.sequence.request.tokens)
         ahead, params = len(self.draft), request.sampling
-        history = (*self.sequence.context, *self.draft) if params.penalises else ()
-        place = self.length + ahead
-        return SamplingRow(params, place, history, said + ahead, self.matcher)
+        answer = self.sequence.context[len(request.tokens) :] if params.penalises else ()
+        history = (*answer, *self.draft) if params.penalises else ()
+        place, known = self.length + ahead, known_of(self.sequence)
+        return SamplingRow(params, place, history, said + ahead, self.matcher, known)
 
     def take(self, token: int) -> None:
         """It was chosen; an end ends the draft, too."""

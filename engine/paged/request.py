@@ -47,7 +47,7 @@ from lookhear.engine.paged.sound import Sound, new_digest
 from lookhear.engine.paged.wanted.prompts import PooledResult, PooledTokens, Scored
 from lookhear.engine.sampling.expected import ExpectedWords
 from lookhear.engine.sampling.matching import Grammar, Matcher
-from lookhear.engine.sampling.params import GREEDY, SamplingParams
+from lookhear.engine.sampling.params import GREEDY, Known, SamplingParams
 
 
 class Medium(NamedTuple):
@@ -198,6 +198,7 @@ class PagedSequence(RequestProgress[PagedRequest]):
     lasting: float = field(init=False)  # see `PagedRequest.lasting_tokens`
     positions: PromptPositions | None = field(init=False, default=None)
     matcher: Matcher | None = field(init=False, default=None)
+    known: Known | None = field(init=False, default=None)  # of the prompt, if a penalty needs it
     _hidden: list[NDArray[np.float32]] = field(init=False, default_factory=list)  # if pooled
     # What is asked of a prompt in every step in which others are fed: as long as it stays the same.
     _prompt_demand: Demand | None = field(init=False, default=None)

@@ -7,6 +7,7 @@ is the detokenizer's, `stop_tokens` and `max_tokens` also the request's.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -24,6 +25,23 @@ class TokenMask(Protocol):
 
     def fill(self, bits: NDArray[np.int32]) -> None:
         """bits: [ceil(vocab / 32)] int32, written whole; a set bit lets a token through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The tokens of a prompt, each once, in no order. ids: the same, [n]."""
+
+    tokens: frozenset[int]
+    ids: NDArray[np.int64] = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, tokens: Sequence[int]) -> Known:
+        """Takes as long as the prompt is: once for an answer, not in every step."""
+        found = frozenset(tokens)
+        return cls(found, np.fromiter(found, np.int64, len(found)))
+
+
+NOTHING = Known.of(())
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lookhear.engine.device.staging import Numbers, Readback, to_device
-from lookhear.engine.sampling.params import GREEDY, MAX_LOGPROBS, SamplingParams, TokenMask
+from lookhear.engine.sampling.params import (
+    GREEDY,
+    MAX_LOGPROBS,
+    NOTHING,
+    Known,
+    SamplingParams,
+    TokenMask,
+)
 from lookhear.kernels.grammar_mask import WORD, allow_bits_
 from lookhear.kernels.sampling import argmax, draw, token_logprobs, top_logprobs
 from lookhear.kernels.sampling_stages import (
@@ -44,7 +51,8 @@ class SamplingRow(NamedTuple):
     """One position whose next token is wanted.
 
     position: what the noise is keyed by besides the seed: the place of the wanted token in its
-    context. history: prompt and output tokens before it; only read if `params.penalises`.
+    context. history: prompt and output tokens before it; only read if `params.penalises`. prompt:
+    what is known of a prompt that is not in the history.
     num_output: how many tokens of output there are before it, the last ones of the history.
     grammar: what lets through the tokens that may come here; None: all may.
     """
@@ -54,6 +62,7 @@ class SamplingRow(NamedTuple):
     history: Sequence[int] = ()
     num_output: int = 0
     grammar: TokenMask | None = None
+    prompt: Known = NOTHING
 
     @property
     def edits(self) -> bool:
@@ -220,9 +229,11 @@ class Sampler:
         """Every token of prompt or output, once."""
         places, amounts = [], []
         for i in penalising:
-            penalty = rows[i].params.repetition_penalty
-            if penalty != 1.0 and len(rows[i].history) > 0:
-                tokens, _ = self._counted(rows[i].history)
+            penalty, prompt = rows[i].params.repetition_penalty, rows[i].prompt
+            if penalty != 1.0:
+                others = {*rows[i].history} - prompt.tokens
+                tokens = np.concatenate((prompt.ids, np.array([*others], np.int64)))
+                assert all(0 <= token < self._vocab_size for token in others), others
                 places.append(i * self._vocab_size + tokens)
                 amounts.append(np.full(len(tokens), penalty, np.float32))
         return _joined(places, amounts)

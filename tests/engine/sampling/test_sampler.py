@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.generation import logits_process
 
-from lookhear.engine.sampling.params import SamplingParams
+from lookhear.engine.sampling.params import Known, SamplingParams
 from lookhear.engine.sampling.sampler import PLAIN, Sampled, Sampler, SamplingRow
 
 CPU = torch.device("cpu")
@@ -95,6 +95,15 @@ def test_a_row_gets_what_it_gets_alone_wherever_it_stands(
     for place, i in enumerate(order):
         alone = sampler.sample(logits[i : i + 1], [rows[i]])
         assert outcome(together, i) == outcome(alone, 0) == outcome(permuted, place)
+
+
+@FEW
+@given(st.data(), st.integers(0, 1000))
+def test_a_prompt_that_is_known_is_as_one_in_the_history(data: st.DataObject, seed: int) -> None:
+    row, logits, sampler = data.draw(sampling_rows(40)), rounded(1, 40, seed), Sampler(40, CPU)
+    front = len(row.history) - row.num_output
+    known = row._replace(history=row.history[front:], prompt=Known.of(row.history[:front]))
+    assert outcome(sampler.sample(logits, [known]), 0) == outcome(sampler.sample(logits, [row]), 0)
 
 
 def outcome(sampled: Sampled, i: int) -> tuple[object, ...]:
