@@ -31,6 +31,7 @@ from lookhear.gateway.app.spare import SpareApp
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.credentials import certified
 from lookhear.gateway.services.services import Services
+from lookhear.gateway.sockets.connections import on_both
 from lookhear.gateway.sockets.frames import PacedProtocol
 from lookhear.gateway.sockets.handshakes import Accept, Listener, accepting
 from lookhear.gateway.sockets.relay import Arrival, Keepers, door
@@ -218,7 +219,7 @@ def uvicorn_config(app: ASGIApp, config: GatewayConfig, doors: Doors) -> uvicorn
         ws_ping_interval=PING_INTERVAL,
         ws_ping_timeout=PING_TIMEOUT,
         proxy_headers=bool(config.trusted_proxies),
-        forwarded_allow_ips=[str(network) for network in config.trusted_proxies],
+        forwarded_allow_ips=[str(network) for network in on_both(config.trusted_proxies)],
         log_config=None,
         access_log=False,
         server_header=False,

@@ -47,7 +47,7 @@ class Connections:
         self._most = most
         self._most_of_one = most_of_one
         self._refused = refused
-        self._proxies = proxies
+        self._proxies = on_both(proxies)
         self._places: set[Place] = set()
         self._spare: set[Place] = set()
         self._waiting: dict[Place, None] = {}  # the longest first, spare ones among them
@@ -116,6 +116,17 @@ class Connections:
         found.close()
         self._refused(PUSHED_OUT)
         return True
+
+
+def on_both(networks: Iterable[Network]) -> list[Network]:
+    """With each network of IPv4 how a socket of IPv6 that takes both names it."""
+    given = list(networks)
+    mapped = [
+        ipaddress.ip_network(f"::ffff:{network.network_address}/{96 + network.prefixlen}")
+        for network in given
+        if isinstance(network, ipaddress.IPv4Network)
+    ]
+    return [*given, *mapped]
 
 
 def network(host: str) -> str:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import ipaddress
 import json
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from websockets.exceptions import InvalidStatus
 
 from lookhear.engine.config import ConfigError
+from lookhear.gateway.app.app import create_app
+from lookhear.gateway.app.server import make_server
 from lookhear.gateway.commands.arguments import gateway_config
 from lookhear.gateway.commands.settings import read_settings
 from lookhear.gateway.config import GatewayConfig
+from tests.gateway.fake_engine import FakeEngine
 from tests.gateway.running import Running, running
 
 OURS = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -48,6 +53,31 @@ async def test_what_others_say_of_themselves_is_not_believed(trusted: Any) -> No
     async with running(config) as gateway, gateway.client(**from_("203.0.113.1")) as first:
         await first.update()
         assert await is_refused(gateway, "203.0.113.2")
+
+
+@pytest.mark.parametrize(
+    ("peer", "client"),
+    [("::ffff:127.0.0.1", "203.0.113.1"), ("::ffff:192.0.2.1", "::ffff:192.0.2.1")],
+)
+async def test_a_proxy_is_known_also_where_one_socket_takes_both_kinds_of_addresses(
+    peer: str, client: str
+) -> None:
+    async def load() -> None: ...
+
+    seen: list[Any] = []
+
+    async def note(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["client"][0])
+
+    own = make_server(
+        create_app(GatewayConfig(port=0, trusted_proxies=OURS), FakeEngine(), load)
+    ).config
+    assert isinstance(own.forwarded_allow_ips, list)
+    behind = ProxyHeadersMiddleware(note, own.forwarded_allow_ips)
+    headers = [(b"x-forwarded-for", b"203.0.113.1")]
+    scope: Any = {"type": "http", "client": (peer, 5), "headers": headers}
+    await behind(scope, AsyncMock(), AsyncMock())
+    assert seen == [client]
 
 
 def test_the_option_takes_networks_and_says_what_is_none() -> None:

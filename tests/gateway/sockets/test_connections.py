@@ -146,12 +146,14 @@ def test_what_is_not(host: str, other: str) -> None:
     assert network(host) != network(other)
 
 
-def test_a_proxy_has_as_many_as_there_are() -> None:
-    proxies = [ipaddress.ip_network("10.0.0.0/24")]
+@pytest.mark.parametrize("proxy", ["10.0.0.1", "::ffff:10.0.0.1"])
+def test_a_proxy_has_as_many_as_there_are(proxy: str) -> None:
+    """Also where one socket takes IPv4 and IPv6."""
+    proxies = [ipaddress.ip_network("10.0.0.0/24"), ipaddress.ip_network("fd00::/8")]
     connections = Connections(4, 2, lambda _: None, proxies)
-    for host in ("10.0.0.1", "10.0.0.1", "10.0.0.1", "192.0.2.1"):
+    for host in (proxy, proxy, proxy, "192.0.2.1"):
         place = connections.enter(host, lambda: None)
         assert place is not None and not place.spare
         connections.work(place)
-    late = connections.enter("10.0.0.1", lambda: None)
+    late = connections.enter(proxy, lambda: None)
     assert late is not None and late.spare, "but no more than that"
