@@ -135,13 +135,17 @@ class _Lines(logging.Formatter):
     def hide(self, secrets: Collection[str]) -> None:
         """These too. Whatever is too short could be a word."""
         self._known |= {secret for secret in secrets if len(secret) >= _LONG_ENOUGH}
-        known = sorted(self._known, key=len, reverse=True)
+        forms = {form for secret in self._known for form in _forms(secret)}
+        known = sorted(forms, key=len, reverse=True)
         self._secrets = re.compile("|".join(map(re.escape, known))) if known else None
 
     def format(self, record: logging.LogRecord) -> str:
         """The whole line, without its end."""
-        line = _KEY.sub(rf"\g<1>{HIDDEN}", self._line(record))
-        return line if self._secrets is None else self._secrets.sub(HIDDEN, line)
+        line = self._line(record)
+        # First, for punctuation ends what only looks like a key: the rest of one would be shown.
+        if self._secrets is not None:
+            line = self._secrets.sub(HIDDEN, line)
+        return _KEY.sub(rf"\g<1>{HIDDEN}", line)
 
     def _line(self, record: logging.LogRecord) -> str:
         raise NotImplementedError
@@ -149,6 +153,14 @@ class _Lines(logging.Formatter):
     def _fields(self, record: logging.LogRecord) -> dict[str, object]:
         """What the record is about, then what it tells."""
         return {**_ids.get(), **getattr(record, "fields", {}), **self._facts}
+
+
+def _forms(secret: str) -> set[str]:
+    """How it may stand in a line: as it is, and as JSON or Python quotes it, one in the other."""
+    forms = {secret}
+    for _ in range(2):
+        forms |= {quoted(form)[1:-1] for form in forms for quoted in (json.dumps, repr)}
+    return forms
 
 
 class JsonLines(_Lines):

@@ -88,6 +88,26 @@ def test_keys_are_hidden(kind: type[JsonLines] | type[TextLines], text: str) -> 
 
 @pytest.mark.parametrize("kind", [JsonLines, TextLines])
 @pytest.mark.parametrize(
+    "key", ['wxyz"qrst\\uvkl&mnop,9876', "wxyz'qrst\"mnop)9876", "wxyz;mnop9876"]
+)
+def test_keys_with_punctuation_are_hidden_whole(
+    kind: type[JsonLines] | type[TextLines], key: str
+) -> None:
+    for text in (
+        f"Authorization: Bearer {key}",
+        f"< sec-websocket-protocol: realtime, openai-insecure-api-key.{key}, other",
+        f"GET /v1/realtime?api_key={key}&model=a",
+        json.dumps({"authorization": f"Bearer {key}"}),
+        str((b"x-api-key", key.encode())),
+        str({"x-api-key": key}),
+    ):
+        line = kind((key,), {}).format(record(text, told=text))
+        assert line.count("***") == 2
+        assert not any(part in line for part in ("wxyz", "qrst", "mnop", "9876"))
+
+
+@pytest.mark.parametrize("kind", [JsonLines, TextLines])
+@pytest.mark.parametrize(
     "text",
     [
         "a token, which is a word of the model, and tokens, too",
