@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.instrumentation.asgi")
 TRACES_PATH = "/v1/traces"
+INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"  # a variable: milliseconds
 _URL = re.compile(r"https?://[^/\s]+(/\S*)?$", re.IGNORECASE)
 
 
@@ -50,16 +51,18 @@ def metrics_exporting(endpoint: str, environ: Mapping[str, str] = os.environ) ->
         return None
     from lookhear.gateway.tracing.otlp_metrics import exporting
 
-    return exporting(endpoint, resource(environ), environ)
+    return exporting(endpoint, resource(environ), _interval(environ))
 
 
 def is_wanted(signal: str, endpoint: str, environ: Mapping[str, str]) -> bool:
     """signal: traces or metrics. Raises ConfigError: see `check_tracing`."""
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
     names = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
     is_off = environ.get(f"OTEL_{signal.upper()}_EXPORTER") == "none"
     if is_off or not (endpoint or any(environ.get(name) for name in names)):
         return False
-    check_tracing(endpoint)
+    _check_endpoint(endpoint)
     return _is_installed()  # the variables may be meant for somebody else
 
 
@@ -70,15 +73,29 @@ def resource(environ: Mapping[str, str]) -> Resource:
     return Resource.create({"service.name": environ.get("OTEL_SERVICE_NAME") or "lookhear"})
 
 
-def check_tracing(endpoint: str) -> None:
+def check_tracing(endpoint: str, environ: Mapping[str, str] = os.environ) -> None:
     """Raises ConfigError if it is wanted by option and is no URL, or the libraries are not
-    installed."""
+    installed; or if numbers are to be sent at intervals that are none."""
+    _check_endpoint(endpoint)
+    if is_wanted("metrics", endpoint, environ):
+        _interval(environ)
+
+
+def _check_endpoint(endpoint: str) -> None:
     if endpoint and not _URL.match(endpoint):
         raise ConfigError(f"otlp-endpoint: expected http(s)://HOST[:PORT], got {endpoint!r}")
     if endpoint and not _is_installed():
         raise ConfigError(
             'otlp-endpoint: traces need pip install "lookhear[telemetry]", which is not installed'
         )
+
+
+def _interval(environ: Mapping[str, str]) -> float:
+    """Seconds. Raises ConfigError."""
+    text = environ.get(INTERVAL) or "60000"
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"{INTERVAL}: expected milliseconds, a whole number, got {text!r}")
+    return int(text) / 1000
 
 
 def _is_installed() -> bool:

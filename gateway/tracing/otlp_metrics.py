@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -34,10 +34,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
-from lookhear.engine.config import ConfigError
-
 METRICS_PATH = "/v1/metrics"
-INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"  # a variable: milliseconds
 LAST_SECONDS = 2.0  # for the last numbers, when the server ends: a collector may be away
 
 
@@ -83,13 +80,10 @@ Exporting = Callable[[CollectorRegistry, Callable[[], None]], Sending]
 """Begins to send a registry's numbers; told what brings them up to date."""
 
 
-def exporting(endpoint: str, whose: Resource, environ: Mapping[str, str]) -> Exporting:
-    """endpoint: base URL of a collector; "": as the environment says. Raises ConfigError."""
+def exporting(endpoint: str, whose: Resource, interval: float) -> Exporting:
+    """endpoint: base URL of a collector; "": as the environment says. interval: seconds."""
     url = endpoint.rstrip("/") + METRICS_PATH if endpoint else None
-    text = environ.get(INTERVAL) or "60000"
-    if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"{INTERVAL}: expected milliseconds, a whole number, got {text!r}")
-    return partial(Sending, OTLPMetricExporter(endpoint=url), whose, int(text) / 1000)
+    return partial(Sending, OTLPMetricExporter(endpoint=url), whose, interval)
 
 
 def metrics_data(families: Iterable[Family], whose: Resource, began: int, now: int) -> MetricsData:

@@ -41,6 +41,13 @@ def test_each_of_the_two_can_be_switched_off() -> None:
     assert tracer_provider(url, {"OTEL_TRACES_EXPORTER": "none"}) is None
 
 
+@pytest.mark.parametrize("text", ["true", "True", "TRUE"])
+def test_both_can_be_switched_off_together(text: str) -> None:
+    off = {"OTEL_SDK_DISABLED": text}
+    assert tracer_provider("http://127.0.0.1:4318", off) is None
+    assert metrics_exporting("http://127.0.0.1:4318", off) is None
+
+
 def test_without_the_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(otlp, "NEEDED", ("opentelemetry.nothing_of_that_name",))
     with pytest.raises(ConfigError, match=r"lookhear\[telemetry\]"):

@@ -18,8 +18,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client import Histogram as PrometheusHistogram
 
 from lookhear.engine.config import ConfigError
-from lookhear.gateway.tracing.otlp import metrics_exporting
-from lookhear.gateway.tracing.otlp_metrics import INTERVAL, metrics_data
+from lookhear.gateway.tracing.otlp import INTERVAL, check_tracing, metrics_exporting
+from lookhear.gateway.tracing.otlp_metrics import metrics_data
 from tests.gateway.files.test_http import wav
 from tests.gateway.running import MANUAL, running, tone
 from tests.gateway.tracing.collector import Collector, collector
@@ -88,6 +88,10 @@ def test_each_observation_is_between_two_bounds(observed: list[float]) -> None:
     assert point.sum == pytest.approx(sum(observed))
 
 
-def test_an_interval_that_is_none() -> None:
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:4318", ""])
+def test_an_interval_that_is_none_is_refused_at_the_start(endpoint: str) -> None:
+    asked = {INTERVAL: "soon", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
     with pytest.raises(ConfigError, match=f"{INTERVAL}: expected milliseconds"):
-        metrics_exporting("http://127.0.0.1:4318", {INTERVAL: "soon"})
+        check_tracing(endpoint, asked)
+    check_tracing(endpoint, {**asked, "OTEL_METRICS_EXPORTER": "none"})
+    check_tracing("", {INTERVAL: "soon"})
