@@ -43,8 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if os.path.expanduser("~") == "~":  # a user of whom the system knows nothing
         os.environ["HOME"] = "/"  # as docker and login have it
-    if sys.stdin is None:  # closed, as some supervisors leave it
-        sys.stdin = open(os.devnull, encoding="utf-8")
+    _open_closed_streams()
     sys.stderr = patient(sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -87,6 +86,19 @@ def _run(arguments: list[str]) -> int:
         return 2
     parsed = parser.parse_args(arguments)
     return cast(Callable[[argparse.Namespace], int], parsed.run)(parsed)
+
+
+def _open_closed_streams() -> None:
+    """Those that some supervisors leave closed lead nowhere: whatever is opened next would get
+    their numbers, and what is told there."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free, which is this one. Our children have it, too.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))
 
 
 def _discard_output() -> None:

@@ -46,6 +46,29 @@ def test_a_closed_stdin_is_an_empty_one(
     assert capsys.readouterr().err.count("lookhear: ") == 1
 
 
+CLOSED = """
+import sys, tempfile
+from lookhear.commands import main
+
+def run(arguments):
+    print("heard by nobody"), print("nor this", file=sys.stderr)
+    with tempfile.TemporaryFile() as file:
+        is_a_file = file.fileno() > 2 and not file.read()
+    return 7 if is_a_file and not sys.stderr.isatty() and sys.stdin.read() == "" else 1
+
+main._run = run
+sys.exit(main.main([]))
+"""
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_closed_streams_lead_nowhere(closed: str) -> None:
+    """Nobody gets their numbers."""
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    done = subprocess.run([*shell, sys.executable, "-c", CLOSED], stdin=subprocess.DEVNULL)
+    assert done.returncode == 7
+
+
 def test_no_tokens_are_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["chat", "hello", "--max-tokens", "0"]) == 2
     assert "--max-tokens: expected at least 1, got 0" in capsys.readouterr().err
