@@ -3,12 +3,15 @@ files of prometheus_client's multiprocess mode, which outlive whoever wrote them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
 
 from lookhear.engine.client.client import EngineState, Recovery
 from lookhear.engine.messages import LiveLoad, Pong, RequestDone
@@ -160,7 +163,7 @@ class Metrics:
     ) -> None:
         """Take over how the engines are, what each last said of its work, by its label, what more
         speakers would do, by model, and what came of engines that died."""
-        self._forget_engines()
+        before, self._shown = self._shown, set()
         for model, load in loads.items():
             self._show(self._places, load.places, model)
             self._show(self._speakers, load.speakers, model)
@@ -177,21 +180,21 @@ class Metrics:
                     self._show(self._engines[name], value, *own)
         for name, gauge in self._recovery.items():
             gauge.set(getattr(recovery, name))
+        for gauge, labels in before - self._shown:
+            self._forget(gauge, labels)
 
     def _show(self, gauge: Gauge, value: float, *labels: str) -> None:
         gauge.labels(*labels).set(value)
         self._shown.add((gauge, labels))
 
-    def _forget_engines(self) -> None:
-        """One that ended has no numbers; in files, from which nothing can be taken out, it has
-        zeros."""
-        for gauge, labels in self._shown:
-            if self._folder is not None:
-                gauge.labels(*labels).set(0)
-            else:
-                gauge.remove(*labels)
+    def _forget(self, gauge: Gauge, labels: tuple[str, ...]) -> None:
+        """An engine that ended has no numbers. From files nothing can be taken out: there they are
+        none, and of a model, to which other workers add theirs, nothing."""
         if self._folder is None:
-            self._shown.clear()
+            gauge.remove(*labels)
+        else:
+            is_of_engine = len(labels) == 2  # its model and its own number
+            gauge.labels(*labels).set(math.nan if is_of_engine else 0.0)
 
     def count_session(self, close_code: int) -> None:
         """Clients may close with any code; the unusual ones share a label."""
@@ -203,8 +206,21 @@ class Metrics:
         if self._folder is None:
             return generate_latest(self.registry)
         whole = CollectorRegistry()
-        MultiProcessCollector(whole, str(self._folder))  # type: ignore[no-untyped-call]
+        whole.register(_OfAll(self._folder))
         return generate_latest(whole)
+
+
+class _OfAll(Collector):
+    """The numbers of all workers, by their files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = MultiProcessCollector(None, str(folder))  # type: ignore[no-untyped-call]
+
+    def collect(self) -> Iterator[Metric]:
+        """Without those of engines that ended."""
+        for family in self._files.collect():  # type: ignore[no-untyped-call]
+            family.samples = [s for s in family.samples if not math.isnan(s.value)]
+            yield family
 
 
 def worker_ended(pid: int, folder: Path) -> None:

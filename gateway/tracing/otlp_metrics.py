@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterable
@@ -112,7 +113,7 @@ def _data(family: Family, began: int, now: int) -> Sum | Gauge | Histogram | Non
     numbers = [
         NumberDataPoint(dict(sample.labels), began, now, sample.value)
         for sample in family.samples
-        if sample.name == name
+        if sample.name == name and not math.isnan(sample.value)  # of an engine that ended
     ]
     if not numbers:
         return None

@@ -38,6 +38,10 @@ for line in sys.stdin:
     if line == "died\\n":
         state = EngineState("m", Availability.RESTARTING, "", 1.0, number)
         metrics.see_engines([state], {}, {}, Recovery(moved=number))
+    if line == "ended\\n":
+        metrics.see_engines([], {}, {}, Recovery(moved=number))
+    if line == "back\\n":
+        see({"steps": 1})
     print(metrics.render().decode() + "# EOF", flush=True)
 """
 Values = dict[tuple[str, str], float]
@@ -89,13 +93,19 @@ def test_whoever_is_asked_tells_of_all_and_of_those_that_are_gone(tmp_path: Path
         # An engine that is down has nothing, and the other's numbers stay.
         seen = first.ask("died")
         assert (seen["engine_ready", "1"], seen["engine_ready", "2"]) == (0, 1)
-        assert (seen["engine_steps", "1"], seen["engine_steps", "2"]) == (0, 10)
+        assert ("engine_steps", "1") not in seen and seen["engine_steps", "2"] == 10
         assert seen["live_places", ""] == 2
+        # One that was not needed any more is none that does not come up again.
+        seen = first.ask("ended")
+        assert seen == second.ask()
+        assert ("engine_ready", "1") not in seen and seen["engine_ready", "2"] == 1
+        seen = first.ask("back")
+        assert seen["engine_ready", "1"] == 1 and seen["engine_steps", "1"] == 1
         # What is only true of the living goes with a worker, and what it has counted stays.
         second.end()
         worker_ended(second.process.pid, tmp_path)
         seen = first.ask()
-        assert seen["sessions_active", ""] == 1 and seen["live_places", ""] == 0
+        assert seen["sessions_active", ""] == 1 and seen["live_places", ""] == 1
         assert ("engine_steps", "2") not in seen
         assert seen["turns_total", ""] == 30 and seen["recovery_moved", ""] == 3
     finally:

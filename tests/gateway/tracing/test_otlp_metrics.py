@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import httpx
@@ -14,7 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.sdk.metrics.export import Histogram
 from opentelemetry.sdk.resources import Resource
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client import Histogram as PrometheusHistogram
 
 from lookhear.engine.config import ConfigError
@@ -86,6 +87,16 @@ def test_each_observation_is_between_two_bounds(observed: list[float]) -> None:
     ]
     assert point.count == len(observed) and list(point.explicit_bounds) == bounds
     assert point.sum == pytest.approx(sum(observed))
+
+
+def test_an_engine_that_ended_has_no_numbers() -> None:
+    registry = CollectorRegistry()
+    ready = Gauge("ready", "", ["replica"], registry=registry)
+    ready.labels("1").set(1.0)
+    ready.labels("2").set(math.nan)
+    (of_server,) = metrics_data(registry.collect(), Resource({}), 1, 2).resource_metrics
+    ((metric,),) = [scope.metrics for scope in of_server.scope_metrics]
+    assert [point.attributes for point in metric.data.data_points] == [{"replica": "1"}]
 
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:4318", ""])
