@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lookhear.gateway.services.services import LAG_INTERVAL, Services
 from lookhear.gateway.services.turn_model import turn_model
 from lookhear.gateway.telemetry.lag import LoopLag
+from lookhear.gateway.tracing.goodbye import LAST_SECONDS, apart
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -43,8 +44,9 @@ async def alive(
         lag.stop()
         stop.set()
         await services.close_sessions()
+        left = LAST_SECONDS
         if sending is not None:
-            await sending.close()
+            left = await sending.close(left)
         loading.cancel()
         listening.cancel()
         services.turn_ends.close()
@@ -52,7 +54,9 @@ async def alive(
         await services.engine.close()
         services.memory.close()
         if traces is not None:
-            await asyncio.to_thread(traces.shutdown)  # what is not sent yet
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await apart(traces.shutdown)  # what is not sent yet
         await services.decoders.close()
         for executor in (services.hearing, services.threads):
             executor.shutdown(wait=False, cancel_futures=True)

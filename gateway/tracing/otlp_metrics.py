@@ -35,8 +35,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.samples import Sample
 
+from lookhear.gateway.tracing.goodbye import apart
+
 METRICS_PATH = "/v1/metrics"
-LAST_SECONDS = 2.0  # for the last numbers, when the server ends: a collector may be away
 
 
 class Sending:
@@ -65,16 +66,19 @@ class Sending:
     async def _send(self) -> None:
         self._refresh()
         data = metrics_data(self._registry.collect(), self._whose, self._began, time.time_ns())
-        await asyncio.to_thread(self._exporter.export, data)  # it says itself what goes wrong
+        await apart(partial(self._exporter.export, data))  # it says itself what goes wrong
 
-    async def close(self) -> None:
-        """Behind the last numbers."""
+    async def close(self, seconds: float) -> float:
+        """Behind the last numbers, or when the time is up; how many seconds are left."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + seconds
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_SECONDS):
-                await self._send()
-        await asyncio.to_thread(self._exporter.shutdown)
+        for last in (self._send, partial(apart, self._exporter.shutdown)):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(end):
+                    await last()
+        return max(0.0, end - clock())
 
 
 Exporting = Callable[[CollectorRegistry, Callable[[], None]], Sending]
