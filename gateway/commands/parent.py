@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import tempfile
@@ -12,12 +13,15 @@ from lookhear.engine.config import EngineConfig
 from lookhear.gateway.app.notify import READY, STOPPING, notify
 from lookhear.gateway.app.reload import has_files
 from lookhear.gateway.app.server import at_terminal
+from lookhear.gateway.commands.serving import refuse
 from lookhear.gateway.commands.startup import greet, server_console, tell_workers
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.services.siblings import Siblings
+from lookhear.gateway.sockets.relay import door
 from lookhear.gateway.workers.portions import engines_of, portion
 from lookhear.gateway.workers.supervisor import Setup, Supervisor
 
+MEMORY = "/dev/shm"  # a folder, of Linux
 WORKER = "lookhear.gateway.commands.worker"  # what their processes run
 
 
@@ -29,14 +33,16 @@ async def lead(
     log_format: str,
 ) -> int:
     """Until all workers have ended; an exit status."""
+    try:
+        made = _shared_folder(config.workers)
+    except OSError as error:
+        return refuse(f"workers: there is no folder that they could share: {error}")
     console, port = server_console(), int(listening.getsockname()[1])
     signer = secrets.token_bytes(32)
     greet(console, config, engines)
     tell_workers(console, config.workers)
-    # Nobody else can enter it: who listens there asks for no name.
-    with tempfile.TemporaryDirectory(prefix="lookhear-") as name:
+    with made as name:
         folder = Path(name)
-        (folder / "metrics").mkdir()
         setups = [
             Setup(
                 portion(config, number),
@@ -59,3 +65,27 @@ async def lead(
             on_end=lambda: notify(STOPPING),
         )
         return await supervisor.run()
+
+
+def _shared_folder(workers: int) -> tempfile.TemporaryDirectory[str]:
+    """In memory where there is a place for that: others may fill a disk. Raises OSError."""
+    try:
+        return _folder_in(MEMORY, workers)
+    except OSError:
+        return _folder_in(None, workers)
+
+
+def _folder_in(parent: str | None, workers: int) -> tempfile.TemporaryDirectory[str]:
+    """parent: None for where temporary files are. Raises OSError."""
+    # Nobody else can enter it: who listens there asks for no name.
+    made = tempfile.TemporaryDirectory(prefix="lookhear-", dir=parent)
+    with contextlib.ExitStack() as unused:
+        unused.callback(made.cleanup)
+        folder = Path(made.name)
+        (folder / "metrics").mkdir()
+        with socket.socket(socket.AF_UNIX) as trial:  # its name may be too long
+            last = door(folder, workers)
+            trial.bind(str(last))
+            last.unlink()
+        unused.pop_all()
+    return made

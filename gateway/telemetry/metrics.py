@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from lookhear.engine.client.client import EngineState, Recovery
 from lookhear.engine.messages import LiveLoad, Pong, RequestDone
+from lookhear.gateway.telemetry.number_files import reserve_files
 
 _SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0)
 _LAGS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -38,6 +39,8 @@ class Metrics:
     `FOLDER_VARIABLE`; None: this process is alone."""
 
     def __init__(self, folder: Path | None = None) -> None:
+        if folder is not None:
+            reserve_files()
         self.registry = CollectorRegistry()
         self._folder = folder
         self._shown: set[tuple[Gauge, tuple[str, ...]]] = set()  # of engines, with their labels
@@ -214,11 +217,12 @@ class _OfAll(Collector):
     """The numbers of all workers, by their files."""
 
     def __init__(self, folder: Path) -> None:
-        self._files = MultiProcessCollector(None, str(folder))  # type: ignore[no-untyped-call]
+        collector: Any = MultiProcessCollector
+        self._files: Collector = collector(None, str(folder))
 
     def collect(self) -> Iterator[Metric]:
         """Without those of engines that ended."""
-        for family in self._files.collect():  # type: ignore[no-untyped-call]
+        for family in self._files.collect():
             family.samples = [s for s in family.samples if not math.isnan(s.value)]
             yield family
 
