@@ -177,11 +177,12 @@ class GatewayConfig:
 
     def read_keys(self) -> tuple[str, ...]:
         """All of now: those given, and those in the file, which has at least one; its empty lines
-        and those that begin with `#` are none. Raises ConfigError."""
+        and those that begin with `#` are none, nor is the mark before them of some editors. Raises
+        ConfigError."""
         if self.api_key_file is None:
             return self.api_keys
         try:
-            lines = self.api_key_file.read_text().splitlines()
+            lines = self.api_key_file.read_text("utf-8-sig").splitlines()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "not UTF-8"
             raise ConfigError(

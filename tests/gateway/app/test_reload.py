@@ -145,6 +145,13 @@ def test_a_key_file_without_a_usable_key_is_no_server(
     assert "two words" not in str(refused.value)
 
 
+def test_a_key_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """As some editors of Windows write UTF-8."""
+    file = tmp_path / "keys"
+    file.write_bytes(b"\xef\xbb\xbffirst\r\nsecond\r\n")
+    assert with_keys(file).read_keys() == ("given", "first", "second")
+
+
 def test_a_server_with_a_key_file_may_be_public(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("key")
