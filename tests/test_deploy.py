@@ -242,8 +242,9 @@ def test_nginx_passes_sockets_on_and_waits_long_enough() -> None:
     (upstream,) = [block for block in blocks if block["directive"] == "upstream"]
     places = {" ".join(b["args"]): b["block"] for b in server["block"] if "block" in b}
     said = {step["directive"]: step["args"] for step in places["/"]}
-    headers = {s["args"][0] for s in places["/"] if s["directive"] == "proxy_set_header"}
-    assert {"Host", "Upgrade", "Connection"} <= headers
+    headers = dict(s["args"] for s in places["/"] if s["directive"] == "proxy_set_header")
+    assert {"Host", "Upgrade", "Connection"} <= headers.keys()
+    assert headers["Host"] == "$http_host", "a page on another port than 443 is ours, too"
     assert said["proxy_http_version"] == ["1.1"] and said["proxy_buffering"] == ["off"]
     assert float(said["proxy_read_timeout"][0].removesuffix("s")) > 2 * PING_INTERVAL
     kept = {step["directive"]: step["args"] for step in upstream["block"]}
