@@ -197,6 +197,21 @@ def test_kubernetes() -> None:
     assert {metric["pods"]["metric"]["name"] for metric in scaler["metrics"]} <= metric_names()
 
 
+def test_prometheus_has_the_key_of_the_pods() -> None:
+    text = (DEPLOY / "kubernetes.yaml").read_text("utf-8")
+    assert "prometheus.io/scrape" not in text, "it would be refused: /metrics wants the key"
+    *_, commented = text.partition("\n# ---\n")
+    monitor = yaml.safe_load("\n".join(line[2:] for line in commented.splitlines()))
+    deployment = next(iter(yaml.safe_load_all(text)))
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    (scraped,) = monitor["spec"]["podMetricsEndpoints"]
+    assert monitor["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+    assert scraped["port"] in {port["name"] for port in container["ports"]}
+    keys = [entry["valueFrom"]["secretKeyRef"] for entry in container["env"]]
+    assert scraped["authorization"]["credentials"] in keys
+
+
 # --- systemd, nginx, Grafana ---------------------------------------------------------------------
 
 
