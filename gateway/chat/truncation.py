@@ -23,5 +23,12 @@ def remaining(messages: Sequence[ChatMessage | Line]) -> list[int] | None:
             break
         if i in past:
             gone.add(i)
-    calls = {call.id for i in gone for call in messages[i].calls}
-    return [i for i, m in enumerate(messages) if i not in gone and m.call not in calls]
+    kept, calls = list[int](), set[str]()  # whose results go with them
+    for i, message in enumerate(messages):
+        ids = {call.id for call in message.calls}
+        if i in gone:
+            calls |= ids
+        elif message.call not in calls:
+            calls -= ids  # some clients number their calls anew in each turn
+            kept.append(i)
+    return kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lookhear.engine.messages import ChatMessage, TextPart, ToolCall
@@ -41,6 +43,18 @@ def conversation(kinds: str) -> list[ChatMessage]:
 )
 def test_the_older_half_is_left_out(kinds: str, kept: list[int] | None) -> None:
     assert remaining(conversation(kinds)) == kept
+
+
+def test_a_result_goes_with_its_own_call_where_each_turn_numbers_them_anew() -> None:
+    messages = [
+        replace(
+            message,
+            calls=[replace(call, id=call.id.rpartition(".")[2]) for call in message.calls],
+            call=message.call and message.call.rpartition(".")[2],
+        )
+        for message in conversation("ucttauctt")
+    ]
+    assert remaining(messages) == [5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("kinds", ["suauauauauauauauau", "suctctctctctctctctct", "s" * 9 + "uuuu"])
