@@ -16,9 +16,16 @@ from lookhear.engine.messages import ModelCard, Word
 Json = dict[str, Any]
 
 _EDGES = ".,;:!?¡¿\"'()[]{}…-–—«»„“”‚‘’"  # of a word; not part of what was said
-HYPHENS = "-‐‑"
-JOINERS = f"{HYPHENS}'’._@/:,"  # within a word, a part of which may be known before the rest
-GOES_ON = re.compile(rf"[{JOINERS}]+[^\W_]")
+JOINERS = "-‐‑'’._@/:,"  # within a word, a part of which may be known before the rest
+# Letters of scripts that write no blanks between words: at each of them one may begin.
+_UNSPACED = (
+    "\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_NEXT_WORD = re.compile(rf"[\s{_UNSPACED}]")
+_NEXT_LETTER = re.compile(r"\s|[^\W_]")
+_GOES_ON = re.compile(rf"[{JOINERS}]+[^\W_]")
 MOST_IN_HEADER = 1000  # characters
 # Words for what went wrong, by the status of the answer.
 _CODES = {400: "Bad Request", 401: "INVALID_AUTH", 403: "FORBIDDEN", 404: "NOT_FOUND"} | {
@@ -91,6 +98,19 @@ def letters(parts: Iterable[str]) -> int:
     return sum(char.isalnum() for part in parts for char in part)
 
 
+def behind(before: str, text: str) -> str:
+    """What of a text is of the last word before it, if it begins within that or with a sign."""
+    is_unspaced = _IS_UNSPACED.match(before.rstrip(JOINERS)[-1:]) is not None
+    return (_NEXT_LETTER if is_unspaced else _NEXT_WORD).split(text, 1)[0]
+
+
+def rest(before: str, text: str) -> str:
+    """What of a text a sign holds together with the last word before it; "": nothing."""
+    more = behind(before, text)
+    is_cut = before[-1:] in tuple(JOINERS) and more[:1].isalnum()
+    return more if is_cut or _GOES_ON.match(more) else ""
+
+
 def whole(said: Sequence[Word], text: str) -> list[Word]:
     """One for each word of the text, as far as they are known: to Whisper "cold-hearted" is two, of
     which the second begins with the sign."""
@@ -111,8 +131,7 @@ def _joined(parts: Sequence[Word]) -> list[Word]:
     told = list(parts[:1])
     for part in parts[1:]:
         before = told[-1]
-        is_cut = before.word[-1:] in tuple(HYPHENS) and part.word[:1].isalnum()
-        if is_cut or GOES_ON.match(part.word):
+        if rest(before.word, part.word):
             sure = min(before.probability, part.probability)
             word = before.word + part.word
             told[-1] = replace(before, word=word, end=part.end, probability=sure)

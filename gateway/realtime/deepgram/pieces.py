@@ -37,6 +37,7 @@ class Turn:
     shown: tuple[str, int] = ("", 0)  # text and number of words of the last interim result
     speakers: LiveSpeakers | None = None  # who says its words, if that is wanted
     _rest: str = ""  # of the last word, in the text that was added last
+    _marks: str = ""  # at its head, that were given to the last word
 
     def commit(self, start: float, seconds: float) -> None:
         """It is known where it begins, and that it ends."""
@@ -46,13 +47,12 @@ class Turn:
 
     def add(self, text: str, logprobs: Sequence[TokenLogprob] | None) -> None:
         """More of it is sure. The guess is what is left of it."""
-        is_cut = self.text[-1:] in tuple(shapes.JOINERS) and text[:1].isalnum()
-        goes_on = bool(self.words) and (is_cut or shapes.GOES_ON.match(text) is not None)
-        self._rest = text.split(maxsplit=1)[0] if goes_on else ""
+        self._rest = shapes.rest(self.text, text) if self.words else ""
         marks = _MARKS.match(text)
-        if marks is not None and self.words and not goes_on:  # of a word told before them
-            last = self.words[-1]
-            self.words[-1] = replace(last, word=last.word + marks[0])
+        self._marks = ""
+        if marks is not None and self.words and not self._rest:  # of a word told before them
+            last, self._marks = self.words[-1], marks[0]
+            self.words[-1] = replace(last, word=last.word + self._marks)
         self.text += text
         self.logprobs += [token.logprob for token in logprobs or ()]
         self.guess = self.guess[len(text) :] if self.guess.startswith(text) else ""
@@ -60,6 +60,10 @@ class Turn:
     def hear(self, words: Sequence[Word]) -> None:
         """Those of the text that was added last."""
         new = list(words)
+        if self._marks and new and (at := self._marks.find(new[0].word[:1])) >= 0:
+            # Some are words, as the % of "50%" where words have no blanks between them.
+            last, kept = self.words[-1], len(self.words[-1].word) - len(self._marks) + at
+            self.words[-1] = replace(last, word=last.word[:kept])
         if self._rest and new:
             rest: list[
                 Word
@@ -72,7 +76,7 @@ class Turn:
                 end=rest[-1].end,
                 probability=min(word.probability for word in [self.words[-1], *rest]),
             )
-        self._rest = ""
+        self._rest = self._marks = ""
         self.words += new
 
     @property

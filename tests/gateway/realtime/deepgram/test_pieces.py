@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
+
 import pytest
 
 from lookhear.engine.messages import Word
+from lookhear.engine.speech.text.hypothesis import Hypothesis
 from lookhear.gateway.realtime.deepgram.flux_turns import FluxTurn
 from lookhear.gateway.realtime.deepgram.pieces import Turn
 
@@ -53,3 +57,44 @@ def test_words_of_a_turn_that_are_known_at_once_are_those_of_its_text() -> None:
     sure, guess = turn.all_words()
     assert sure == {"word": "cold-hearted", "confidence": 0.5, "start": 0.0, "end": 2.0}
     assert guess == {"word": "and", "confidence": 0.0}
+
+
+def told(tokens: Sequence[str], cuts: Sequence[int], language: str) -> tuple[str, list[Word]]:
+    """Text and words of a turn whose tokens take 0.2 s each and come in deltas with those ends."""
+    turn = Turn(0.0, 0.0)
+    for first, last in zip((0, *cuts), (*cuts, len(tokens)), strict=True):
+        spans = tuple((0.2 * i, 0.2 * i + 0.2) for i in range(first, last))
+        heard = Hypothesis(tuple(range(first, last)), (-0.1,) * (last - first), spans)
+        turn.add("".join(tokens[first:last]), None)
+        turn.hear(heard.words(lambda ids: "".join(tokens[i] for i in ids).encode(), language))
+    alternative = turn.final(0.2 * len(tokens))["channel"]["alternatives"][0]
+    words = [
+        Word(word["punctuated_word"], word["start"], word["end"], word["confidence"])
+        for word in alternative["words"]
+    ]
+    return alternative["transcript"], words
+
+
+@pytest.mark.parametrize(
+    ("language", "tokens"),
+    [
+        ("zh", ["你", "好", ",", "我", "是", "学", "生"]),
+        ("zh", ["你", "好", ",", "我", "们", ":", "他", ".", "好"]),
+        ("zh", ["用", "3", ".", "5", "度", ",", "hello", "你"]),
+        ("zh", ["人", "々", ",", "\U00020000", "我"]),
+        ("ja", ["売", "上", "は", "50", "%", "です", "。", "はい"]),
+        ("ja", ["AT", "&", "T", "です"]),
+        ("ja", ["20", "°", "で", "す", "、", "1", "+", "1"]),
+        ("th", ["กา", "ขา", "50", "%", "ตา", ".", "มา"]),
+    ],
+)
+def test_words_without_blanks_are_the_same_however_the_text_comes(
+    language: str, tokens: list[str]
+) -> None:
+    text, words = told(tokens, (), language)
+    assert text == "".join(tokens) == "".join(word.word for word in words)
+    for count in (1, 2, 3):
+        for cuts in combinations(range(1, len(tokens)), count):
+            cut_text, cut_words = told(tokens, cuts, language)
+            assert cut_text == text
+            assert [(w.word, w.start) for w in cut_words] == [(w.word, w.start) for w in words]
