@@ -116,7 +116,7 @@ class FluxTurn(Turn):
         told += [{"word": word, "confidence": sure} for word in settled.split()]
         guess = self.guess
         if told and guess[:1].strip():  # it goes on with the last of them
-            more = guess.split(maxsplit=1)[0]
+            more = shapes.behind(self.text, guess)
             told[-1]["word"] += more
             if any(char.isalnum() for char in more):
                 told[-1]["confidence"] = 0.0

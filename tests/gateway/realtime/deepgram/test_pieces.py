@@ -98,3 +98,23 @@ def test_words_without_blanks_are_the_same_however_the_text_comes(
             cut_text, cut_words = told(tokens, cuts, language)
             assert cut_text == text
             assert [(w.word, w.start) for w in cut_words] == [(w.word, w.start) for w in words]
+
+
+@pytest.mark.parametrize(
+    ("settled", "guess", "words"),
+    [
+        ("你好", "我是学生", [("你", 0.9), ("好", 0.8), ("我是学生", 0.0)]),
+        ("你好", ",我是学生", [("你", 0.9), ("好,", 0.8), ("我是学生", 0.0)]),
+        ("你好", "2 个", [("你", 0.9), ("好", 0.8), ("2", 0.0), ("个", 0.0)]),
+        ("an inter", "-asterisk call", [("an", 0.9), ("inter-asterisk", 0.0), ("call", 0.0)]),
+    ],
+)
+def test_a_guess_goes_on_with_the_last_settled_word_in_its_own_script_only(
+    settled: str, guess: str, words: list[tuple[str, float]]
+) -> None:
+    turn = FluxTurn(0.0, 0.0)
+    turn.add(settled, None)
+    parts = settled.split() if " " in settled else list(settled)
+    turn.hear([Word(part, i, i + 1.0, 0.9 - i / 10) for i, part in enumerate(parts)])
+    turn.guess = guess
+    assert [(word["word"], word["confidence"]) for word in turn.all_words()] == words
