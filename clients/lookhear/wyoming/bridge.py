@@ -35,6 +35,7 @@ RETRY = Retry(loading=30.0, seconds=30.0, refused=5.0)
 MAX_KEYWORDS, MAX_KEYWORD = 100, 100  # that a server takes, and characters of one
 PORT = 10300  # that Home Assistant's own speech recognition has
 ONE_LANGUAGE = ("en",)  # of a model that lists none
+NOTHING_ASKED = Incoming("transcribe", {}, b"")
 
 Say = Callable[[str], None]
 
@@ -97,7 +98,7 @@ class Connection:
         self._reader = reader
         self._writer = writer
         self._log = log
-        self._asked = Incoming("transcribe", {}, b"")  # of the next command
+        self._asked = NOTHING_ASKED  # of the next command
         self._command: Command | None = None  # that is being said
         self._hearing: asyncio.Task[None] | None = None  # of the last command
         self._is_over = False  # the client was told why, and what it still sends is dropped
@@ -150,6 +151,8 @@ class Connection:
                 await self._begin(event)
             case "audio-chunk":
                 if self._command is None:  # some begin with their first chunk
+                    if self._hearing is not None and self._asked is NOTHING_ASKED:
+                        return  # of the last command, later than its end
                     await self._begin(event)
                 assert self._command is not None and self._hearing is not None
                 await self._command.add(event, self._hearing)
@@ -159,7 +162,7 @@ class Connection:
                 if self._command is None or self._hearing is None:
                     raise BadEvent("audio-stop: expected audio-start before it, got none")
                 command, self._command = self._command, None
-                self._asked = Incoming("transcribe", {}, b"")
+                self._asked = NOTHING_ASKED
                 await command.end(self._hearing)
             case _:
                 pass  # as of all that servers do not know

@@ -223,6 +223,23 @@ async def test_what_was_said_is_told_whatever_comes_behind_it() -> None:
         assert kinds(await told(client)) == ["error"]
 
 
+async def test_a_chunk_behind_the_end_of_its_command_is_dropped() -> None:
+    late = AudioChunk(**FORMAT, audio=tone(0.1, RATE)).event()
+    async with running() as gateway, bridged(gateway) as (uri, log), called(uri) as client:
+        for behind in ([late], [late, late, AudioStop().event()], []):
+            await say(client, tone(0.5, RATE))
+            for event in behind:
+                await client.write_event(event)
+            *_, whole, _ = await told(client)
+            assert whole.data["text"] == transcript(RATE // 2)
+        await client.write_event(Transcribe(language="en").event())
+        await client.write_event(late)  # begins what was asked for
+        await client.write_event(AudioStop().event())
+        start, *_, whole, _ = await told(client)
+        assert start.data == {"language": "en"} and whole.data["text"] == transcript(RATE // 10)
+        assert log == []
+
+
 async def test_what_is_no_event_is_an_error_too() -> None:
     async with running() as gateway, bridged(gateway) as (uri, _), called(uri) as client:
         assert isinstance(client, AsyncTcpClient) and client._writer is not None
