@@ -24,6 +24,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from lookhear.gateway.checks.checks import ProtocolError
 from lookhear.gateway.deepgram.options import Query, raw_format
 from lookhear.gateway.realtime.protocol.dialect import Close, Dialect, Json
+from lookhear.gateway.realtime.protocol.refusals import LAST_WORDS
 from lookhear.gateway.realtime.session.endpoint import serve
 from lookhear.gateway.sockets.frames import EXTENSION
 from lookhear.media.audio.pcm import AudioFormat
@@ -64,6 +65,7 @@ class Channels:
         self._request = ""  # its id: of the session that says it first
         self._metadata: list[Json] = []
         self._errors = Counter[str]()  # that were told, by what they say
+        self._last_words: list[Json] = []  # of sessions that ended before others
         self._end: Close | None = None
         asked = websocket.query_params.multi_items()
         query = urlencode([(name, value) for name, value in asked if name not in SPLIT_BY])
@@ -161,6 +163,9 @@ class Channels:
             if part.errors[said] <= self._errors[said]:
                 return
             self._errors[said] += 1
+            if frame["variant"] in LAST_WORDS:  # of the others there may be more to tell
+                self._last_words.append(frame)
+                return
         if kind == "Results":
             frame["channel_index"] = index
             self._request = self._request or frame["metadata"]["request_id"]
@@ -185,6 +190,8 @@ class Channels:
             whole = max(self._metadata, key=lambda told: told["duration"])
             about = {"channels": self._count, "sha256": self._sha256.hexdigest()}
             await self._websocket.send_json({**whole, **about, "request_id": self._request})
+        for frame in self._last_words:
+            await self._websocket.send_json(frame)
         end = self._end or Close(NORMAL, "")
         await self._websocket.close(end.code, end.reason)
 

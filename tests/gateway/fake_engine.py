@@ -310,9 +310,10 @@ class FakeEngine:
 
     # --- what tests do to it ---------------------------------------------------------------------
 
-    def release(self) -> None:
-        """Complete what was held."""
-        held, self._held = self._held, []
+    def release(self, most: int | None = None) -> None:
+        """Complete what was held, or the first so many."""
+        held = self._held[:most]
+        del self._held[:most]
         for message in held:
             self._end(message)
 

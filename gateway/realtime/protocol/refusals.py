@@ -13,6 +13,10 @@ NO_PLACE = "too_many_speakers"  # with this code an engine refuses one more spea
 EMPTY_COMMIT = "input_audio_buffer_commit_empty"
 UNREADABLE = "unreadable_audio"  # the container that it came in is none, or is damaged
 GOING_AWAY = "going_away"  # the server ends
+IDLE = "session_idle"
+EXPIRED = "session_expired"
+# Said of a session once all else of it is said.
+LAST_WORDS = frozenset({GOING_AWAY, IDLE, EXPIRED})
 # What an engine may blame: settings of a session by their names there.
 _SETTINGS = ("language", "prompt", "model", "words", "logprobs")
 
@@ -202,7 +206,7 @@ def turn_refused(event: TurnFailed) -> ProtocolError:
 def expired(seconds: float) -> ProtocolError:
     """A session lasts so long, and no longer."""
     message = f"session: expected to last at most {seconds:g} s, which are over; connect again"
-    return ProtocolError(message, code="session_expired")
+    return ProtocolError(message, code=EXPIRED)
 
 
 def our_bug() -> ProtocolError:

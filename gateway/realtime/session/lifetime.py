@@ -7,24 +7,21 @@ import math
 from collections.abc import Callable
 
 from lookhear.gateway.checks.checks import ProtocolError
-from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.realtime.protocol.dialect import Close
-from lookhear.gateway.realtime.protocol.refusals import expired
+from lookhear.gateway.realtime.protocol.refusals import IDLE, expired
 from lookhear.gateway.realtime.session.idleness import Idleness
+from lookhear.gateway.services.services import Services
 
 
 class Lifetime:
-    """Of one session. clock: seconds, monotonic. end: called with its last words."""
+    """Of one session. end: called with its last words."""
 
-    def __init__(
-        self,
-        config: GatewayConfig,
-        clock: Callable[[], float],
-        end: Callable[[ProtocolError, Close], None],
-    ) -> None:
+    def __init__(self, services: Services, end: Callable[[ProtocolError, Close], None]) -> None:
+        config, clock = services.config, services.clock
         self._idleness = Idleness(config.first_message_seconds, config.idle_seconds, clock())
         self._most = config.max_session_seconds
         self._clock = clock
+        self._refusals = services.refusals
         self._end: Callable[[ProtocolError, Close], None] | None = end
         self._timers: list[asyncio.TimerHandle | None] = [None, None]
 
@@ -58,7 +55,7 @@ class Lifetime:
     def end_idle(self, seconds: float, what: str) -> None:
         """Nothing was said for so many seconds."""
         message = f"session: expected a message, got {seconds:.3g} seconds {what}; connect again"
-        self._say(ProtocolError(message, code="session_idle"), Close(1001, "session idle"))
+        self._say(ProtocolError(message, code=IDLE), Close(1001, "session idle"))
 
     def _watch(self) -> None:
         now = self._clock()
@@ -71,5 +68,8 @@ class Lifetime:
         self._say(expired(self._most), Close(1001, "session expired"))
 
     def _say(self, why: ProtocolError, close: Close) -> None:
-        if self._end is not None:
-            self._end(why, close)
+        if self._end is None:
+            return
+        if why.code == IDLE:
+            self._refusals.add(IDLE)
+        self._end(why, close)

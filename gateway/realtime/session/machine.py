@@ -119,7 +119,7 @@ class RealtimeProtocol:
         self._checked: Checked | None = None  # what waits until its media are loaded
         self._told_deaf = False
         self._is_finishing = False
-        self._is_departing = False
+        self._last_words: tuple[ProtocolError, Close] | None = None  # once what is open is said
 
     @property
     def settings(self) -> SessionSettings:
@@ -327,11 +327,14 @@ class RealtimeProtocol:
             self._emitter.send(events.GoingAway(seconds))
         return self._take()
 
-    def depart(self, *, now: float) -> list[Output]:
-        """The session ends with its server: what is open is committed, and once all is said, so is
-        the reason. Nothing must come to `hear` or `receive` any more."""
+    def depart(
+        self, why: ProtocolError | None = None, close: Close = SHUT_DOWN, *, now: float
+    ) -> list[Output]:
+        """The session ends, though not for its client: what is open is committed, and once all is
+        said, so is the reason. None: it ends with its server. Nothing must come to `hear` or
+        `receive` any more."""
         self._turns.end_open(now)
-        self._is_departing = True
+        self._last_words = why or going_away(), close
         return self._take()
 
     # --- settings --------------------------------------------------------------------------------
@@ -378,11 +381,11 @@ class RealtimeProtocol:
         checked = self._checked
         self._dialogue.settle(is_reserved=checked is not None and checked.reserves)
         if self._is_finishing and self._is_quiet:
-            self._is_finishing = self._is_departing = False
+            self._is_finishing, self._last_words = False, None
             self._emitter.send(events.SessionFinished(self.seconds_heard))
             self._emitter.put(Close(1000, ""))
-        if self._is_departing and self._is_quiet:
-            self._is_departing = False
-            self._emitter.refuse(going_away())
-            self._emitter.put(SHUT_DOWN)
+        if self._last_words is not None and self._is_quiet:
+            (why, close), self._last_words = self._last_words, None
+            self._emitter.refuse(why)
+            self._emitter.put(close)
         return self._emitter.take()

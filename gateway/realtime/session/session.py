@@ -94,10 +94,11 @@ class RealtimeSession:
         self._progress = asyncio.Event()  # the engine said something
         self._departure: Departure | None = None  # the server is going away
         self._is_deaf = False  # what the client sends now comes too late
+        self._last_words: tuple[ProtocolError | None, Close] = None, SHUT_DOWN
         self._is_working = False  # on frames that it took
         self._counted = asyncio.Event()  # those it took are
         self._counted.set()
-        self._lifetime = Lifetime(config, services.clock, self._end_early)
+        self._lifetime = Lifetime(services, self.depart)
         self._tally = Tally(self.id, services.metrics, services.clock)
 
     def begin(self, speaks_to: str | None) -> None:
@@ -201,10 +202,13 @@ class RealtimeSession:
             lambda: protocol.is_idle, lambda: not self._is_working and not inbox.size, self.depart
         )
 
-    def depart(self) -> None:
-        """Take nothing more, end what is open as by a commit, and leave once its text is said."""
-        if not self._is_deaf:
-            self._is_deaf = True
+    def depart(self, why: ProtocolError | None = None, close: Close = SHUT_DOWN) -> None:
+        """Take nothing more, end what is open as by a commit, and leave once its text is said. why:
+        None: the server ends. Who leaves already, or has said nothing, waits for no text."""
+        if why is not None and (self._is_deaf or self.silent_for):
+            self._apply([*self._protocol.refuse(why), close])
+        elif not self._is_deaf:
+            self._is_deaf, self._last_words = True, (why, close)
             self._inbox.put(None, 0)
 
     def shut_down(self) -> None:
@@ -265,7 +269,8 @@ class RealtimeSession:
                 await self._handle(commands)
                 if taken[-1] is None:
                     await self._hear([], flush=True, ends=True)
-                    self._apply(self._protocol.depart(now=services.clock()))
+                    departed = self._protocol.depart(*self._last_words, now=services.clock())
+                    self._apply(departed)
                 self._is_working = False
                 self._look()
                 await asyncio.sleep(self._share.rest())  # others first, if there is more of it
@@ -331,7 +336,7 @@ class RealtimeSession:
                 now = self._services.clock()
                 self._apply(self._protocol.hear(part, now=now, event_id=event_id))
         except ProtocolError as problem:
-            self._end_early(problem, Close(1008, problem.code))
+            self._apply([*self._protocol.refuse(problem), Close(1008, problem.code)])
 
     async def _room_for_turns(self) -> None:
         """A client far ahead of the engine waits here, and so in the end in its own send."""
@@ -392,8 +397,3 @@ class RealtimeSession:
         """Our own bug: the client is told and closed, other sessions go on."""
         self._tally.bug(error)
         self._apply([*self._protocol.refuse(our_bug()), Close(1011, "internal error")])
-
-    def _end_early(self, problem: ProtocolError, close: Close) -> None:
-        if problem.code == "session_idle":
-            self._services.refusals.add(problem.code)
-        self._apply([*self._protocol.refuse(problem), close])

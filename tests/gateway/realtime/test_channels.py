@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from lookhear.engine.messages import AppendAudio
+from lookhear.engine.messages import AppendAudio, EndTurn
 from lookhear.gateway.config import GatewayConfig
 from tests.gateway.deepgram.frames import check, text_of
-from tests.gateway.fake_engine import transcript
+from tests.gateway.fake_engine import FakeEngine, transcript
 from tests.gateway.realtime.deepgram.listening import FORMAT
 from tests.gateway.realtime.deepgram.sockets import all_of, opened
 from tests.gateway.running import Running, chunks, running
@@ -165,3 +165,19 @@ async def test_a_server_that_leaves_tells_all_channels() -> None:
             await draining
         assert [error["variant"] for error in errors] == ["going_away"]
         assert socket.close_code == 1001
+
+
+async def test_why_it_ends_is_told_behind_the_text_of_all_channels() -> None:
+    engine = FakeEngine(hold=True)
+    async with running(engine=engine) as gateway, opened(gateway, "/v1/listen", BOTH) as socket:
+        await socket.send(call(0.5))
+        await socket.send(FINALIZE)
+        await engine.wait_for(lambda: sum(isinstance(m, EndTurn) for m in engine.messages) == 2)
+        engine.release(1)
+        for session in gateway.services.sessions:
+            session.depart()
+        await engine.wait_for(lambda: len(engine.sessions) == 1)
+        engine.release()
+        *results, error = await all_of(socket, check)
+        assert [text_of(result) for result in results] == [transcript(8000)] * 2
+        assert error["variant"] == "going_away" and socket.close_code == 1001

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from websockets.exceptions import InvalidStatus
 
 from lookhear.gateway.config import GatewayConfig
+from lookhear.gateway.realtime.protocol.dialect import Close
+from lookhear.gateway.realtime.protocol.refusals import expired
 from lookhear.gateway.realtime.session import departure
 from lookhear.media.voice.vad import SpeechStarted
 from tests.gateway.fake_engine import FakeEngine, transcript
@@ -86,6 +88,18 @@ def test_an_open_turn_ends_as_by_a_commit(pieces: list[float], manual: bool) -> 
     (last,) = departed.frames[len(committed.frames) :]
     assert last["error"]["code"] == "going_away"
     assert [close.code for close in departed.closes] == [1001]
+
+
+def test_a_session_that_ends_for_another_reason_is_told_that_one() -> None:
+    script = Script()
+    script.update(MANUAL)
+    script.hear(0.5, speaking=True)
+    script._take(script.protocol.depart(expired(1.0), Close(1001, "over"), now=script.now))
+    (item,) = script.ended
+    assert not script.closes
+    script.complete(item)
+    assert script.last[-1]["error"]["code"] == "session_expired"
+    assert script.closes == [Close(1001, "over")]
 
 
 def test_who_has_nothing_under_way_leaves_at_once_and_makes_no_item() -> None:

@@ -13,8 +13,8 @@ from lookhear.engine.messages import LiveLoad
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.realtime.session.idleness import Idleness
 from lookhear.gateway.services.services import GRACE
-from tests.gateway.fake_engine import FakeEngine
-from tests.gateway.running import Client, Running, running
+from tests.gateway.fake_engine import FakeEngine, transcript
+from tests.gateway.running import MANUAL, Client, Running, running, tone
 
 USUAL, FIRST = 900.0, 60.0
 
@@ -74,6 +74,22 @@ async def test_who_falls_silent_is_closed() -> None:
         [error], *close = await ended(client)
         assert error["code"] == "session_idle"
         assert close == [1001, "session idle"]
+
+
+async def test_what_was_said_before_the_silence_is_told_before_the_end() -> None:
+    config = GatewayConfig(port=0, first_message_seconds=1e6, idle_seconds=0.05)
+    async with running(config) as gateway:
+        gateway.services.clock = clock = Clock()
+        async with gateway.client() as client:
+            await client.until("session.created")
+            await client.update(MANUAL)
+            await client.append(tone(0.5))
+            await client.until(".delta")
+            clock.now += 1.0
+            [error], *close = await ended(client)
+            assert error["code"] == "session_idle" and close == [1001, "session idle"]
+            *_, completed, last = client.seen
+            assert completed["transcript"] == transcript(8000) and last["error"] == error
 
 
 class Clock:
