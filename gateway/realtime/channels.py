@@ -56,7 +56,7 @@ class Channels:
 
     def __init__(self, websocket: WebSocket, format: AudioFormat) -> None:
         self._websocket = websocket
-        self._count = format.channels
+        self.count = format.channels
         self._dtype = np.dtype(f"V{format.sample_bytes // format.channels}")
         self._rest = b""  # of samples whose other channels have not come
         self._sha256 = hashlib.sha256()
@@ -69,7 +69,7 @@ class Channels:
         self._end: Close | None = None
         asked = websocket.query_params.multi_items()
         query = urlencode([(name, value) for name, value in asked if name not in SPLIT_BY])
-        self._parts = [Part(self, number, query) for number in range(self._count)]
+        self._parts = [Part(self, number, query) for number in range(self.count)]
 
     def scope(self, query: str) -> Message:
         """Of a part, whose URL has that query."""
@@ -98,7 +98,7 @@ class Channels:
         while kind != "websocket.disconnect":
             message = await self._websocket.receive()
             kind, data = message["type"], message.get("bytes")
-            pieces: list[Message] = [message] * self._count
+            pieces: list[Message] = [message] * self.count
             if data:
                 pieces = [{"type": kind, "bytes": piece} for piece in self._dealt(data)]
             for part, piece in zip(self._parts, pieces, strict=True):
@@ -109,10 +109,10 @@ class Channels:
         """The samples of each channel."""
         self._sha256.update(data)
         data = self._rest + data
-        whole = len(data) - len(data) % (self._count * self._dtype.itemsize)
+        whole = len(data) - len(data) % (self.count * self._dtype.itemsize)
         self._rest = data[whole:]
-        samples = np.frombuffer(data[:whole], self._dtype).reshape(-1, self._count)
-        return [samples[:, channel].tobytes() for channel in range(self._count)]
+        samples = np.frombuffer(data[:whole], self._dtype).reshape(-1, self.count)
+        return [samples[:, channel].tobytes() for channel in range(self.count)]
 
     # --- what is told ----------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ class Channels:
             await self._websocket.send(message)
 
     async def _tell(self, part: Part, frame: Json) -> None:
-        kind, index = frame["type"], [part.number, self._count]
+        kind, index = frame["type"], [part.number, self.count]
         if "request_id" in frame:
             frame["request_id"] = self._request = self._request or frame["request_id"]
         if kind == "Metadata":
@@ -186,9 +186,9 @@ class Channels:
     async def _say_goodbye(self) -> None:
         if self._refused_by is not None:
             return
-        if len(self._metadata) == self._count:
+        if len(self._metadata) == self.count:
             whole = max(self._metadata, key=lambda told: told["duration"])
-            about = {"channels": self._count, "sha256": self._sha256.hexdigest()}
+            about = {"channels": self.count, "sha256": self._sha256.hexdigest()}
             await self._websocket.send_json({**whole, **about, "request_id": self._request})
         for frame in self._last_words:
             await self._websocket.send_json(frame)
@@ -212,7 +212,7 @@ class Part:
     async def serve(self, dialects: Sequence[type[Dialect]]) -> None:
         """Its session, until that is over."""
         try:
-            await serve(self.websocket, dialects)
+            await serve(self.websocket, dialects, self._whole.count)
         finally:
             self.leave()
 

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket
 
 from lookhear.engine.config.log import bind
 from lookhear.engine.messages import ModelCard
-from lookhear.gateway.checks.checks import shown
+from lookhear.gateway.checks.checks import shown, wrong
 from lookhear.gateway.checks.models import chat_models
 from lookhear.gateway.http.access import Denied, leaving
 from lookhear.gateway.http.errors import error_body
@@ -32,9 +32,9 @@ LOADING_RETRY_AFTER = 1  # seconds; as over HTTP
 FULL_RETRY_AFTER = math.ceil(GRACE)  # seconds: by then who never said anything may be closed
 
 
-async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None:
+async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]], channels: int = 1) -> None:
     """One connection from the handshake to its end. dialects: those of its path; the first one
-    greets."""
+    greets. channels: of the client that come together, or not at all."""
     handshake = Handshake(websocket, dialects)
     gateway = handshake.gateway
     try:
@@ -66,6 +66,7 @@ async def serve(websocket: WebSocket, dialects: Sequence[type[Dialect]]) -> None
         if unserved is not None and has_secret:
             close = Close(3000, f"{unserved.type}.{unserved.code}")
             return await handshake.turn_away(unserved, close)
+        _check_channels(handshake, channels)
         _check_room(handshake, client, speaks_to)
     except _NotNow as refusal:
         await handshake.deny(refusal.denied, refusal.close if handshake.is_page else None)
@@ -118,6 +119,16 @@ def _check_up(handshake: Handshake) -> None:
         message = f"the engine{whose} is not ready; come back in {LOADING_RETRY_AFTER} s"
         not_ready = Denied(503, "engine_not_ready", message, LOADING_RETRY_AFTER)
         raise _NotNow(not_ready, Close(1013, "engine not ready"))
+
+
+def _check_channels(handshake: Handshake, channels: int) -> None:
+    """Raises _NotNow: there are fewer places than these, also when all are free."""
+    config = handshake.gateway.config
+    most = min(config.max_sessions, config.max_client_sessions or config.max_sessions)
+    if channels > most:
+        expected = f"at most {most} with multichannel, as many sessions as a client may have"
+        problem = wrong("channels", expected, str(channels))
+        raise _NotNow(Denied(400, problem.code, problem.message), None)
 
 
 def _check_room(handshake: Handshake, client: str, speaks_to: str | None) -> None:

@@ -105,16 +105,39 @@ async def test_what_is_wrong_with_a_message_is_told_once() -> None:
 
 
 async def test_where_a_channel_has_no_place_nobody_comes_in() -> None:
-    async with running(GatewayConfig(port=0, max_sessions=1)) as gateway:
+    async with (
+        running(GatewayConfig(port=0, max_sessions=2)) as gateway,
+        opened(gateway, "/v1/listen", FORMAT) as other,
+    ):
         with pytest.raises(InvalidStatus) as raised:
             async with opened(gateway, "/v1/listen", BOTH):
                 pass
         response = raised.value.response
         assert response.status_code == 503 and "sessions" in json.loads(response.body)["err_msg"]
-        await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
+        await gateway.engine.wait_for(lambda: len(gateway.engine.sessions) == 1)
         async with opened(gateway, "/v1/listen", FORMAT) as socket:  # the place is free again
             await socket.send(CLOSE)
             await all_of(socket, check)
+        await other.send(CLOSE)
+
+
+@pytest.mark.parametrize(("of_all", "of_one", "most"), [(64, 2, 2), (1, 4, 1), (2, 0, 2)])
+async def test_more_channels_than_there_can_be_sessions_are_refused_for_good(
+    of_all: int, of_one: int, most: int
+) -> None:
+    config = GatewayConfig(port=0, max_sessions=of_all, max_client_sessions=of_one)
+    async with running(config) as gateway:
+        query = f"{FORMAT}&multichannel=true&channels="
+        with pytest.raises(InvalidStatus) as raised:
+            async with opened(gateway, "/v1/listen", f"{query}{most + 1}"):
+                pass
+        response = raised.value.response
+        assert response.status_code == 400
+        message = json.loads(response.body)["err_msg"]
+        assert message.startswith(f"channels: expected at most {most} ")
+        async with opened(gateway, "/v1/listen", f"{query}{most}") as socket:
+            await socket.send(CLOSE)
+            assert (await all_of(socket, check))[-1]["channels"] == most
 
 
 @pytest.mark.parametrize(
