@@ -16,6 +16,7 @@ from lookhear.engine.messages import (
     AnswerSettings,
     AnswerStarted,
     AnswerText,
+    AnswerUsage,
     CancelAnswer,
     EngineFailed,
     Event,
@@ -25,7 +26,7 @@ from lookhear.engine.messages import (
     StartAnswer,
 )
 from lookhear.gateway.chat.loading import Question
-from lookhear.gateway.chat.refusals import TOO_LONG, too_long
+from lookhear.gateway.chat.refusals import TOO_LONG, prompt_size, too_long
 from lookhear.gateway.chat.truncation import remaining
 from lookhear.gateway.checks.answers import INT64
 from lookhear.gateway.checks.checks import is_clients_fault
@@ -61,6 +62,7 @@ class Answers:
         self._places: list[str] = []
         self._paths: list[list[str]] = []
         self._fields = NO_FIELDS
+        self._counts = False
         self._asked_at = gateway.clock()
         self._cadence = Cadence(gateway.metrics.inter_token, gateway.clock)
         self._is_closed = False
@@ -77,6 +79,7 @@ class Answers:
         truncates: bool = False,
         are_apart: bool = False,
         seeds_anew: bool = False,
+        counts: bool = False,
     ) -> None:
         """Choices share the prompt and differ in their seeds. The question's media are handed
         over: they are gone from it. fields and what follows: see `Asked`."""
@@ -84,6 +87,7 @@ class Answers:
         prompts = [[each] for each in question.messages] if are_apart else [question.messages]
         model = settings.model
         self._places, self._paths, self._fields = question.places, question.paths, fields
+        self._counts = counts
         self._asked_at = self._gateway.clock()
         try:
             self._engine.use_model(self._session, model)
@@ -176,8 +180,12 @@ class Answers:
                 self._gateway.metrics.answers.labels(event.reason).inc()
                 return self._open.pop(event.answer), event
             case AnswerFailed():
-                self._open.pop(event.answer, None)
+                choice = self._open.pop(event.answer, 0)
                 self._gateway.metrics.answers.labels("failed").inc()
+                size = prompt_size(event.message) if self._counts else None
+                if size is not None:
+                    usage = AnswerUsage(prompt=size)
+                    return choice, AnswerStarted(event.session, event.answer, usage)
                 raise self._refusal(event)
             case EngineFailed():
                 self._open.clear()

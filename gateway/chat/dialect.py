@@ -45,7 +45,8 @@ class Asked:
     in the body of each setting that an engine's refusal may begin with, and of `messages`. ignored:
     what was set and changes nothing. truncates: rather an answer that has not seen the beginning of
     a conversation than none. are_apart: each line is a question, with its share of the choices.
-    seeds_anew: the seeds of each question begin with that of the settings, as if it was alone."""
+    seeds_anew: the seeds of each question begin with that of the settings, as if it was alone.
+    counts: how long the prompt is, and no more, also if it is too long."""
 
     lines: list[Line]
     model: str | None
@@ -58,6 +59,7 @@ class Asked:
     truncates: bool = False
     are_apart: bool = False
     seeds_anew: bool = False
+    counts: bool = False
 
 
 class Dialect(Protocol):

@@ -41,6 +41,7 @@ class _Prepared:
     truncates: bool
     are_apart: bool
     seeds_anew: bool
+    counts: bool
     told: dict[str, str]
     reply: Reply
     place: Place
@@ -87,6 +88,7 @@ async def _prepared(
             truncates=asked.truncates,
             are_apart=asked.are_apart,
             seeds_anew=asked.seeds_anew,
+            counts=asked.counts,
             told=notes(card, asked.ignored),
             reply=asked.reply(card),
             place=place,
@@ -139,6 +141,7 @@ async def _answer(request: Request, gateway: Services, asked: _Prepared) -> Resp
             truncates=asked.truncates,
             are_apart=asked.are_apart,
             seeds_anew=asked.seeds_anew,
+            counts=asked.counts,
         )
         # What the engine refuses is still an error of its own, not a stream that breaks off.
         await until_gone(request, answers.begin())

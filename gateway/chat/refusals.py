@@ -74,6 +74,12 @@ def unicode(text: str, path: str) -> str:
         raise wrong(path, "valid Unicode text", "a lone surrogate") from None
 
 
+def prompt_size(message: str) -> int | None:
+    """Tokens of a prompt that does not fit the context, if the engine has counted all of them."""
+    found = next(filter(None, (form.fullmatch(message) for form in _TOO_LONG)), None)
+    return None if found is None or found["more"] else int(found["prompt"])
+
+
 def too_long(message: str) -> str:
     """What does not fit the context, in OpenAI's own words: clients know by them, and not by the
     code, that they have to shorten what they send."""

@@ -16,7 +16,14 @@ def counted(asked: Asked, **about: str) -> Asked:
     then it is in the cache for the request itself. about: what else the body says."""
     settings = replace(asked.settings, max_tokens=1)
     count = TokenCount(about)
-    return replace(asked, settings=settings, reply=lambda card: count, choices=1, is_streamed=False)
+    return replace(
+        asked,
+        settings=settings,
+        reply=lambda card: count,
+        choices=1,
+        is_streamed=False,
+        counts=True,
+    )
 
 
 class TokenCount:

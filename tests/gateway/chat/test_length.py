@@ -101,3 +101,21 @@ async def test_the_beginning_of_a_conversation_is_left_out_where_it_may_be(
     assert answer.status_code == 200
     [start] = short.engine.chat.started
     assert [message.role for message in start.messages] == ["user"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/messages/count_tokens", {"model": "claude", "messages": user("a")}),
+        ("/v1/responses/input_tokens", {"input": "a"}),
+    ],
+)
+async def test_what_does_not_fit_is_counted_all_the_same(
+    path: str, body: dict[str, Any], http: httpx.AsyncClient, short: Running
+) -> None:
+    told = f"messages: expected at most {CONTEXT} tokens of prompt and answer, got 20"
+    short.engine.chat.fail_next("context_length_exceeded", f"{told} + 1", 0)
+    counted = await http.post(path, json=body)
+    assert (counted.status_code, counted.json()["input_tokens"]) == (200, 20)
+    short.engine.chat.fail_next("context_length_exceeded", f"{told} or more + 1", 0)
+    assert (await http.post(path, json=body)).status_code == 400
