@@ -165,7 +165,7 @@ class DeepgramDialect(ListenDialect):
         return Turn(start, start, speakers=self._speakers)
 
     def _speech_started(self, item: str, seconds: float) -> list[Json]:
-        self._turns.setdefault(item, self._new_turn(seconds))
+        self._turns.setdefault(item, self._new_turn(self._begins(seconds)))
         is_wanted = self._asked is not None and self._asked[0].vad_events
         started = {"type": "SpeechStarted", "channel": [0], "timestamp": seconds}
         return [started] if is_wanted else []

@@ -168,7 +168,7 @@ class FluxDialect(ListenDialect):
                 self._unpacked = seconds
                 return []
             case events.SpeakingStarted(item, milliseconds):
-                start = milliseconds / 1000
+                start = self._begins(milliseconds / 1000)
                 self._turns.setdefault(item, FluxTurn(start, start))
                 return []
             case events.TurnCommitted():

@@ -37,7 +37,7 @@ class ListenDialect(Dialect):
         self._audio: AudioFormat | Packing = "container"  # as it comes
         self._bytes = 0  # of the audio so far
         self._unpacked = 0.0  # seconds of it, if it does not come raw
-        self._next_start = 0.0  # of a turn that is not announced
+        self._next_start = 0.0  # of a turn that is not announced, where the last one ended
         self._last_code: str | None = None  # of the last problem that was told
 
     @staticmethod
@@ -55,6 +55,11 @@ class ListenDialect(Dialect):
         if not isinstance(self._audio, AudioFormat):
             return self._unpacked
         return self._bytes / (self._audio.rate * self._audio.sample_bytes)
+
+    def _begins(self, seconds: float) -> float:
+        """Where a turn that is announced begins: not before the end of the last one, which is
+        known more exactly than in milliseconds."""
+        return max(seconds, self._next_start)
 
     def _hearing(self, settings: SessionSettings) -> SessionSettings:
         """The settings, of who hears such audio."""

@@ -243,6 +243,17 @@ def test_a_failed_turn_is_a_warning_and_loses_nothing() -> None:
     assert not flux.closes
 
 
+def test_a_turn_behind_one_that_was_forced_to_end_begins_there() -> None:
+    flux = Flux()
+    first = flux.begins(16_009 / 16_000)  # no whole milliseconds
+    flux.tell(FORCE)
+    second = flux.begins()
+    flux.says(first, "hi", 0.0, 0.5)
+    [end] = flux.complete(first)
+    [start] = flux.says(second, "you", 0.0, 0.5)
+    assert (end["audio_window_end"], start["audio_window_start"]) == (1.001, 1.001)
+
+
 def test_the_end_of_the_server_is_an_error() -> None:
     flux = Flux()
     flux._take(flux.protocol.depart(now=flux.now))

@@ -121,6 +121,17 @@ def test_finalize_ends_a_turn_and_says_so() -> None:
     assert (text_of(final), flags(final)) == ("hi", (True, False, True))
 
 
+def test_what_is_said_behind_a_finalize_begins_where_that_ended() -> None:
+    listen = Listen("interim_results=true")
+    first = listen.begins(16_009 / 16_000)  # no whole milliseconds
+    listen.tell(FINALIZE)
+    second = listen.begins()
+    listen.say(first, "hi")
+    [final] = listen.complete(first)
+    [interim] = listen.guess(second, "you")
+    assert (final["start"] + final["duration"], interim["start"]) == (1.001, 1.001)
+
+
 def test_finalize_of_nothing_is_answered_too() -> None:
     listen = Listen()
     [final] = listen.tell(FINALIZE)
