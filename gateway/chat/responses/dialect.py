@@ -45,7 +45,7 @@ class Responses:
 
         # Who goes on with a response may have nothing to add: the model is asked again.
         new, places = list[Item](), list[str]()
-        if not before or body.get("input") is not None:
+        if not before or body.get("input") not in (None, []):
             new, places = parse_input(body.get("input"), find, self._ids)
         items, paths = [*before, *new], [*(each.id for each in before), *places]
         lines = lines_of([each.wire for each in items], paths, asked.instructions)

@@ -251,10 +251,14 @@ async def test_functions_of_a_namespace_are_called_in_the_clients_words(
 
 async def test_who_goes_on_may_have_nothing_to_add(sdk: AsyncOpenAI, seeing: Running) -> None:
     first = await sdk.responses.create(model="fake/vision", input="a")
-    again = await sdk.responses.create(model="fake/vision", previous_response_id=first.id)
-    assert again.previous_response_id == first.id
-    roles = [message.role for message in seeing.engine.chat.started[-1].messages]
-    assert roles == ["user", "assistant"]
+    nothing: list[dict[str, Any]] = [{}, {"input": []}]
+    for more in nothing:
+        again = await sdk.responses.create(
+            model="fake/vision", previous_response_id=first.id, **more
+        )
+        assert again.previous_response_id == first.id
+        roles = [message.role for message in seeing.engine.chat.started[-1].messages]
+        assert roles == ["user", "assistant"]
     with pytest.raises(openai.BadRequestError, match="input: expected a text or a list"):
         await sdk.responses.create(model="fake/vision")
 
