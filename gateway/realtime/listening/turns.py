@@ -98,6 +98,7 @@ class Turns(UnderWay):
 
     def hear(self, heard: Heard, *, now: float, event_id: str | None) -> None:
         """The next samples of the session. event_id: of the append they came with."""
+        self._end_left_open(now)
         self._recent.append(heard.samples)
         self.seconds_heard += len(heard.samples) / SAMPLE_RATE
         for event in heard.events:
@@ -122,10 +123,26 @@ class Turns(UnderWay):
         self._speaking = speaking
         if self._turn is not None:
             self._feed(self._turn, self._recent.end, now, event_id)
+        self._end_left_open(now)
         if self._turn is not None:
             self._guess(self._turn)
         self._fall_silent(self._recent.end)
         self._forget_old_audio()
+
+    def _end_left_open(self, now: float) -> None:
+        """A turn that was open when the detector was switched on, and in which nobody speaks just
+        now, is one whose end the detector will not tell: it is over after a silence. Where nobody
+        has spoken in it yet there is none: the next one begins where somebody does."""
+        turn, detection = self._turn, self._settings.turn_detection
+        if turn is None or detection is None or self._speaking:
+            return
+        if turn.voiced_until == 0 and not turn.announced and not turn.text:
+            self._drop(turn)
+            return
+        silence = self._recent.end - max(self._voiced_until, turn.start)
+        if milliseconds(silence) >= self._settings.vad().silence_duration_ms:
+            self._speech_started(turn.start)
+            self._commit(self._recent.end, now, by_voice=True)
 
     def wants_sound(self, heard: Heard) -> bool:
         """Whether it matters, at the pause that this ends in, how the turn sounds."""
@@ -215,9 +232,6 @@ class Turns(UnderWay):
 
     def _forget_old_audio(self) -> None:
         end = self._recent.end
-        if self._turn is not None:
-            self._recent.keep_from(end)
-            return
         padding = self._settings.vad().prefix_padding_ms / 1000 + DETECTION_SECONDS
         self._recent.keep_from(max(end - int(padding * SAMPLE_RATE), min(self._floor, end)))
 
@@ -284,12 +298,16 @@ class Turns(UnderWay):
     def clear(self) -> None:
         """Forget the open turn."""
         if self._turn is not None:
-            if self._turn.failure is None:
-                self._emitter.submit(CancelTurn(self._emitter.session, self._turn.name))
-            del self._turns[self._turn.name]
-            self._turn = None
+            self._drop(self._turn)
         self._end_listening()
         self._emitter.send(events.AudioCleared())
+
+    def _drop(self, turn: Turn) -> None:
+        """Forget it, the open one."""
+        if turn.failure is None:
+            self._emitter.submit(CancelTurn(self._emitter.session, turn.name))
+        del self._turns[turn.name]
+        self._turn = None
 
     def _end_listening(self) -> None:
         self._floor = self._recent.end

@@ -1,0 +1,73 @@
+"""A turn that is open when voice detection is switched on ends, and begins, where it should."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lookhear.media.voice.vad import SpeechStarted, SpeechStopped
+from tests.gateway.scripted import Script, kinds
+
+MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}
+VOICE: dict[str, Any] = {"audio": {"input": {"turn_detection": {"type": "server_vad"}}}}
+SECOND = 16_000
+
+
+def manual() -> Script:
+    script = Script()
+    script.update(MANUAL)
+    return script
+
+
+def test_after_a_silence_it_is_over() -> None:
+    script = manual()
+    script.hear(1.0, [SpeechStarted(0)], speaking=True)
+    script.hear(1.0, [SpeechStopped(24_000)], voiced_until=SECOND)
+    script.update(VOICE)
+    frames = script.hear(0.1, voiced_until=SECOND)
+    assert kinds(frames) == ["speech_started", "speech_stopped", "committed", "added", "done"]
+    assert (frames[0]["audio_start_ms"], frames[1]["audio_end_ms"]) == (0, 2000)
+    assert script.samples("item_1") == list(range(2 * SECOND))
+    frames = script.hear(0.5, [SpeechStarted(34_000)], speaking=True)
+    assert (frames[0]["item_id"], frames[0]["audio_start_ms"]) == ("item_2", 34_000 // 16)
+
+
+def test_in_a_short_pause_it_waits_for_the_rest_of_the_silence() -> None:
+    script = manual()
+    script.hear(1.2, voiced_until=SECOND)
+    script.update(VOICE)
+    assert script.hear(0.2, voiced_until=SECOND) == []
+    frames = script.hear(0.2, voiced_until=SECOND)
+    assert kinds(frames) == ["speech_started", "speech_stopped", "committed", "added", "done"]
+    assert script.samples("item_1") == list(range(25_600))
+
+
+def test_one_of_the_voice_that_went_on_by_hand_is_told_of_once() -> None:
+    script = Script()
+    script.hear(1.0, [SpeechStarted(4000)], speaking=True)
+    script.update(MANUAL)
+    script.hear(1.0, [SpeechStopped(24_000)], voiced_until=SECOND)
+    script.update(VOICE)
+    frames = script.hear(0.1, voiced_until=SECOND)
+    assert kinds(frames) == ["speech_stopped", "committed", "added", "done"]
+    assert script.samples("item_1") == list(range(4000, 2 * SECOND))
+
+
+def test_where_nobody_has_spoken_there_is_none() -> None:
+    script = manual()
+    script.hear(2.0, voiced_until=0)
+    script.update(VOICE)
+    # Somebody speaks right then: what comes before it is still there, padding included.
+    frames = script.hear(0.1, [SpeechStarted(28_000)], voiced_until=33_600, speaking=True)
+    assert script.cancelled == ["item_1"]
+    assert kinds(frames) == ["speech_started"]
+    assert (frames[0]["item_id"], frames[0]["audio_start_ms"]) == ("item_2", 28_000 // 16)
+    assert script.samples("item_2") == list(range(28_000, 33_600))
+
+
+def test_text_that_was_told_is_an_items() -> None:
+    script = manual()
+    script.hear(2.0, voiced_until=0)
+    script.say("item_1", "Psst")
+    script.update(VOICE)
+    assert "committed" in kinds(script.hear(0.1, voiced_until=0))
+    assert script.cancelled == []
