@@ -37,6 +37,7 @@ from lookhear.gateway.realtime.pictures.media_requests import (
     FrameRequest,
     Media,
     MediaRequest,
+    Recording,
     scaled,
 )
 from lookhear.media.pictures.similarity import Thumbnail, thumbnail
@@ -109,7 +110,8 @@ class Talk(Script):
         media: dict[str, Any] = {}
         for want in requests:
             if isinstance(want, AudioRequest):
-                media[want.path] = np.zeros(len(want.audio) * 2 // 3 // 2, dtype=np.float32)
+                samples = np.zeros(len(want.audio) * 2 // 3 // 2, dtype=np.float32)
+                media[want.path] = Recording(samples, voiced_until=len(samples) // 2)
                 continue
             name, *size = want.url.removeprefix("data:").split("@")
             if name == "broken":

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from lookhear.engine.messages import ModelCard, ReadAhead
 from lookhear.gateway.checks.models import find_model
 from lookhear.gateway.realtime.answering.eager_ends import EagerEnds
@@ -21,7 +19,12 @@ from lookhear.gateway.realtime.answering.sounds import check_sounds, forget_soun
 from lookhear.gateway.realtime.listening.turn import Turn
 from lookhear.gateway.realtime.listening.turns import Turns
 from lookhear.gateway.realtime.pictures.camera import Camera, CameraFrame, DecodedFrame
-from lookhear.gateway.realtime.pictures.media_requests import AudioRequest, FrameRequest, Media
+from lookhear.gateway.realtime.pictures.media_requests import (
+    AudioRequest,
+    FrameRequest,
+    Media,
+    Recording,
+)
 from lookhear.gateway.realtime.pictures.media_store import MediaStore
 from lookhear.gateway.realtime.pictures.prompts import Prompt, build_prompt
 from lookhear.gateway.realtime.protocol import commands, events
@@ -131,9 +134,9 @@ class Dialogue:
         self._emitter.send(events.ItemAdded(item, self._conversation.before(item)))
         for index, part in enumerate(new.parts):
             if is_told and isinstance(part, commands.NewAudio) and part.audio is not None:
-                samples = media[part.path]
-                assert isinstance(samples, np.ndarray)
-                self.turns.transcribe(item, index, samples, now)
+                recording = media[part.path]
+                assert isinstance(recording, Recording)
+                self.turns.transcribe(item, index, recording, now)
 
     def _is_taken(self, item_id: str) -> bool:
         owners = self.turns, self.responses

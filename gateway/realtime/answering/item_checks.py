@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
-import numpy as np
-
 from lookhear.engine.messages import ModelCard
 from lookhear.gateway.checks.checks import shown, wrong
 from lookhear.gateway.decoding.results import Picture
@@ -16,6 +14,7 @@ from lookhear.gateway.realtime.pictures.media_requests import (
     ImageRequest,
     Media,
     MediaRequest,
+    Recording,
 )
 from lookhear.gateway.realtime.pictures.media_store import MediaStore
 from lookhear.gateway.realtime.protocol import commands
@@ -169,10 +168,10 @@ def make_item(
         if isinstance(part, commands.NewAudio) and part.audio is not None:
             assert isinstance(content, AudioContent)
             content.is_told = is_told
-            samples = media[part.path]
-            assert isinstance(samples, np.ndarray)
-            if hears and len(samples):
-                content.spoken = Spoken(f"{id}.sound{index}", samples)
+            recording = media[part.path]
+            assert isinstance(recording, Recording)
+            if hears and len(recording.samples):
+                content.spoken = Spoken(f"{id}.sound{index}", recording.samples)
     return item
 
 

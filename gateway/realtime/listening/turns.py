@@ -32,6 +32,7 @@ from lookhear.gateway.realtime.listening.turn import (
     milliseconds,
 )
 from lookhear.gateway.realtime.listening.under_way import UnderWay
+from lookhear.gateway.realtime.pictures.media_requests import Recording
 from lookhear.gateway.realtime.protocol import events
 from lookhear.gateway.realtime.protocol.conversation import AudioContent, Conversation, Item
 from lookhear.gateway.realtime.protocol.outputs import Emitter, ResetIntake, TurnFinished
@@ -235,14 +236,14 @@ class Turns(UnderWay):
         padding = self._settings.vad().prefix_padding_ms / 1000 + DETECTION_SECONDS
         self._recent.keep_from(max(end - int(padding * SAMPLE_RATE), min(self._floor, end)))
 
-    def transcribe(self, item: Item, content_index: int, samples: Samples, now: float) -> None:
+    def transcribe(self, item: Item, content_index: int, recording: Recording, now: float) -> None:
         """The audio of an item that the client made: a turn of its own, complete at once."""
         turn = Turn(item.id, 0, self._settings, content_index, self._ids("turn"), committed_at=now)
         part = item.content[content_index]
         assert isinstance(part, AudioContent), part
         turn.part = part
         self._start(turn)
-        self._pass_on(turn, samples, len(samples))
+        self._pass_on(turn, recording.samples, recording.voiced_until)
         self._emitter.submit(EndTurn(self._emitter.session, turn.name))
         self.turns_committed += 1
 

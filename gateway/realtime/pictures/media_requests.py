@@ -22,10 +22,23 @@ from lookhear.gateway.realtime.pictures.camera import DecodedFrame
 from lookhear.gateway.slots import Claim
 from lookhear.media.audio.pcm import AudioFormat, PcmStream
 from lookhear.media.pictures.similarity import thumbnail
+from lookhear.media.voice.silero import SileroModel
+from lookhear.media.voice.stretches import speech_stretches
 
 Samples = NDArray[np.float32]
-Media = Mapping[str, Picture | DecodedFrame | Samples]
-"""By path in the event: images, frames of the camera, [n] samples at 16 kHz."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Of somebody, perhaps. samples: [n] float32 at 16 kHz. voiced_until: where the speech in it
+    ends; 0: nobody speaks."""
+
+    samples: Samples
+    voiced_until: int
+
+
+Media = Mapping[str, Picture | DecodedFrame | Recording]
+"""By path in the event: images, frames of the camera, what is to be heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +71,19 @@ MediaRequest = ImageRequest | FrameRequest | AudioRequest
 
 
 async def load(
-    requests: Sequence[MediaRequest], pictures: Pictures, in_thread: InThread, claim: Claim
+    requests: Sequence[MediaRequest],
+    pictures: Pictures,
+    silero: SileroModel,
+    in_thread: InThread,
+    claim: Claim,
 ) -> Media:
     """One after the other, so that no more than the budget is ever in memory. claim: for whom.
     Raises ProtocolError, which names the path of what cannot be used."""
-    media: dict[str, Picture | DecodedFrame | Samples] = {}
+    media: dict[str, Picture | DecodedFrame | Recording] = {}
     budget = pictures.budget()
     for request in requests:
         if isinstance(request, AudioRequest):
-            media[request.path] = await in_thread(partial(_decoded, request))
+            media[request.path] = await in_thread(partial(_decoded, request, silero))
             continue
         try:
             picture = await pictures.image(request.url, request.path, claim)
@@ -80,9 +97,11 @@ async def load(
     return media
 
 
-def _decoded(request: AudioRequest) -> Samples:
+def _decoded(request: AudioRequest, silero: SileroModel) -> Recording:
     stream = PcmStream(request.format)
-    return np.concatenate([stream.feed(request.audio), stream.flush()])
+    samples = np.concatenate([stream.feed(request.audio), stream.flush()])
+    speech = speech_stretches(silero, samples)
+    return Recording(samples, speech[-1][1] if speech else 0)
 
 
 def _seen(picture: Picture, max_pixels: int) -> DecodedFrame:

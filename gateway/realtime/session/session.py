@@ -313,7 +313,8 @@ class RealtimeSession:
         if any(isinstance(request, AudioRequest) for request in requests):
             await self._room_for_turns()
         try:
-            media = await load(requests, services.pictures, services.in_thread, self._claim)
+            pictures, silero, in_thread = services.pictures, services.silero, services.in_thread
+            media = await load(requests, pictures, silero, in_thread, self._claim)
         except ProtocolError as problem:
             self._apply(protocol.not_loaded(problem))
         else:

@@ -376,6 +376,7 @@ def test_audio_of_an_item_is_transcribed_and_the_response_waits() -> None:
     assert added["item"]["content"][1] == {"type": "input_audio", "transcript": None}
     assert talk.ended == ["turn_1"]
     assert len(talk.samples("turn_1")) == 8000
+    assert talk.voiced["turn_1"] == 4000  # as far as somebody speaks
     talk.respond()
     assert talk.asked == []
     (delta,) = talk.say("turn_1", "How many?")
