@@ -74,6 +74,7 @@ class _Turn:
     text: list[str] = field(default_factory=list)
     audio: deque[tuple[int, AppendAudio]] = field(default_factory=deque)
     num_samples: int = 0
+    num_said: int = 0  # segments that it has left to the next, to the engine that hears it now
     has_ended: bool = False
 
     def samples(self, begin: int, end: int) -> NDArray[np.float32]:
@@ -152,6 +153,7 @@ class Journal:
             case EndTurn(_, name) if name in self._turns:
                 self._turns[name].has_ended = True
             case CancelTurn(_, name):
+                self._take_back(name)
                 self._end_turn(name)
             case ExpectSpeech():
                 self._is_expected = True
@@ -220,6 +222,7 @@ class Journal:
             )
         messages += self._earlier
         for turn in self._turns.values():
+            turn.num_said = 0
             messages += turn.replay()
         messages += self._media.values()
         for answer in self._answers.values():
@@ -244,10 +247,17 @@ class Journal:
             assert len(samples) == said.end - said.begin, (said, len(samples))
             if self._keep(samples.nbytes):
                 self._earlier.append(RecallSegment(self._session, said, samples))
+                turn.num_said += 1
         while len(self._earlier) > state.num_earlier:
             self._free(self._earlier.popleft().samples.nbytes)
         turn.state = state
         self._free(turn.forget(state.start))
+
+    def _take_back(self, name: str) -> None:
+        """What a turn has said for those that follow: see `EarlierSpeech`."""
+        if (turn := self._turns.get(name)) is not None:
+            for _ in range(min(turn.num_said, len(self._earlier))):
+                self._free(self._earlier.pop().samples.nbytes)
 
     def _end_turn(self, name: str) -> None:
         if (turn := self._turns.pop(name, None)) is not None:

@@ -76,7 +76,10 @@ class SpeechDesk:
                 live.end()
                 return self._settled(key, live, core)
             case CancelTurn(session, turn):
-                self._drop(session, _key(session, turn), core)
+                key = _key(session, turn)
+                if core.owner(key) is not None:
+                    self._speaker(session).earlier.take_back()
+                self._drop(session, key, core)
             case TranscribeFile():
                 return self._start_file(message, core)
             case CancelFile(request):
@@ -159,6 +162,7 @@ class SpeechDesk:
         if speaker.head is None:
             return []
         key, live = speaker.head
+        speaker.earlier.begin_turn()
         core.add(key, Priority.LIVE, live, session)
         return self._settled(key, live, core)
 

@@ -81,6 +81,7 @@ class EarlierSpeech:
         self._segments: list[EarlierSegment] = []
         self._latest: list[EarlierSegment] = []
         self._beginning = Beginning()  # another one when segments go
+        self._own = self._own_latest = 0  # of both, how many the present turn has added
 
     @property
     def is_kept(self) -> bool:
@@ -100,6 +101,7 @@ class EarlierSpeech:
         samples = np.concatenate([segment.samples, np.zeros(missing, np.float32)])
         segment = replace(segment, samples=samples)
         self._latest.append(segment)
+        self._own_latest += 1
         while sum(len(held.samples) for held in self._latest) > min(LATEST, self._longest):
             del self._latest[0]
         if not segment.tokens:
@@ -107,6 +109,7 @@ class EarlierSpeech:
         if self._segments and not self._suits(segment.language, segment.task):
             self._drop(len(self._segments))
         self._segments.append(segment)
+        self._own += 1
         sizes = [len(held.samples) for held in self._segments]
         if sum(sizes) > self._longest:
             count = 0
@@ -114,6 +117,18 @@ class EarlierSpeech:
                 count += 1
             self._drop(count if sizes[-1] <= self._longest else len(sizes))
         return True
+
+    def begin_turn(self) -> None:
+        """What is added from now on is another turn's."""
+        self._own = self._own_latest = 0
+
+    def take_back(self) -> None:
+        """What the present turn has added, which was never said now."""
+        if self._own:
+            del self._segments[max(0, len(self._segments) - self._own) :]
+            self._beginning = Beginning()
+        del self._latest[max(0, len(self._latest) - self._own_latest) :]
+        self.begin_turn()
 
     def before(self, language: str | None, task: str) -> Earlier:
         """What a segment in this language is heard behind."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,13 +17,16 @@ from lookhear.engine.messages import (
     AnswerStarted,
     AnswerText,
     AnswerUsage,
+    CancelTurn,
     DropPicture,
     DropRecording,
+    EndTurn,
     Event,
     HoldEmbeddings,
     HoldPicture,
     HoldRecording,
     Message,
+    RecallSegment,
     StartAnswer,
 )
 from tests.engine.client.replayed import Death, play, script
@@ -42,6 +46,26 @@ def sessions(draw: st.DrawFn) -> dict[str, Speech]:
         words = [f" w{number}.{i}" for i in range(len(times))]
         turns.append(Speech(words, times, turns[-1] if turns else None))
     return {f"t{number}": speech for number, speech in enumerate(turns)}
+
+
+@pytest.mark.parametrize("deaths", [[], [Death(34)]], ids=["one engine", "two engines"])
+def test_what_was_cleared_was_never_said(deaths: list[Death]) -> None:
+    """Two segments of the cancelled turn were over. deaths: in the turn before."""
+    times = [(0.3, 0.8), (0.9, 1.4), (3.5, 4.0), (4.1, 4.6)]
+    before = Speech([f" w0.{i}" for i in range(4)], times)
+    speeches = {"t0": before, "t1": Speech([f" w1.{i}" for i in range(4)], times, before)}
+    messages = script(speeches, SAMPLE_RATE // 10, language="en")
+    assert messages[-1] == EndTurn("s", "t1")
+
+    def past(messages: list[Message]) -> list[tuple[int, ...]]:
+        _, journal, held = play(speeches, messages, deaths)
+        assert held.bytes == journal._bytes
+        said = [m.said.tokens for m in journal.replay() if isinstance(m, RecallSegment)]
+        return [tuple(tokens) for tokens in said]
+
+    first = past(messages[: messages.index(EndTurn("s", "t0")) + 1])
+    assert len(past(messages)) > len(first) > 0
+    assert past([*messages[:-1], CancelTurn("s", "t1")]) == first
 
 
 @settings(max_examples=100, deadline=None)
