@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookhear.engine.messages import SAMPLE_RATE
+from lookhear.engine.speech.text.word_times import WORDLESS
 
 Samples = NDArray[np.float32]
 Span = tuple[int, int]  # first sample, end
@@ -70,17 +71,20 @@ class CondensedAudio:
         return offsets[bisect_right(offsets, start) : bisect_left(offsets, end)]
 
     def unbroken(self, words: Sequence[tuple[float, float]]) -> list[tuple[int, float, float]]:
-        """words: the start and end of each, in order, in seconds of `samples` -> those together
-        between which no pause was left out: (the first word, where the pause in front of them is
-        and the one behind them). A word is where most of the speech in its time is."""
+        """words: the start and end of each of a segment, in order, in seconds of `samples` -> those
+        together between which no pause was left out: (the first word, where the pause in front of
+        them is and the one behind them). A word is where most of the speech in its time is; the
+        last one of several in front of the pause, if enough of it is."""
         length = len(self.samples)
         seams, found, ends = self.seams(0, length), [(0, 0.0)], list[float]()
         for number, (start, end) in enumerate(words):
             first, last = round(start * SAMPLE_RATE), round(end * SAMPLE_RATE)
+            is_last = 0 < number == len(words) - 1
+            enough = WORDLESS * SAMPLE_RATE if is_last else length
             over = 0
             while over < len(seams) and (
                 seams[over] <= first
-                or self.spoken(seams[over], last) > self.spoken(first, seams[over])
+                or min(self.spoken(seams[over], last), enough) > self.spoken(first, seams[over])
             ):
                 over += 1
             if over and number:

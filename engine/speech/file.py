@@ -272,7 +272,7 @@ class FileTranscription(ABC):
     def _add_words(self, words: Sequence[Word]) -> None:
         """Of a segment. A window may begin before the last one's words end."""
         audio, kept = self._audio, self.heard.words
-        for w in voiced_words(words, self._voiced, self._words_until):
+        for w in voiced_words(words, self._voiced, self._words_until, ends=True):
             self._words_until = w.end
             begun, over = audio.start_time(w.start), audio.end_time(w.end)
             if kept and begun < kept[-1].end:

@@ -20,6 +20,9 @@ Span = tuple[int, int]  # first sample, end
 FRAME = SAMPLE_RATE // 50
 LOUD = 0.1  # of the level of speech, which is exceeded in a tenth of the frames
 LATE = 0.25  # seconds that a first word may seem to begin behind the voice
+# Seconds: so much speech in front of a pause is hardly without a word, and so long is a pause that
+# may end a segment. The time of its last word may run into what is said next, begun where it was.
+WORDLESS, PAUSE = 0.3, 0.5
 JOINED = 5  # frames: what is quiet for no longer (a stop of the mouth) is part of the speech
 
 
@@ -40,14 +43,18 @@ def loud_stretches(samples: NDArray[np.float32]) -> list[Span]:
     return [(int(a) * FRAME, (int(b) + 1) * FRAME) for a, b in zip(firsts, lasts, strict=True)]
 
 
-def voiced_words(words: Sequence[Word], speech: Sequence[Span], until: float = 0.0) -> list[Word]:
+def voiced_words(
+    words: Sequence[Word], speech: Sequence[Span], until: float = 0.0, *, ends: bool = False
+) -> list[Word]:
     """The words in order, each within the stretch of speech that it has most of; one that touches
     none stays where it is. speech: in order and apart, counted from where the words' seconds are.
-    until: seconds of them, up to which others were said before.
+    until: seconds of them, up to which others were said before. ends: the last word ends a segment,
+    so what it has behind a pause may be the next one's: it stays in front where it has enough.
     """
     found: list[Word] = []
     at = 0
-    for word in words:
+    for number, word in enumerate(words):
+        is_last = ends and number == len(words) - 1
         while at < len(speech) and speech[at][1] <= word.start * SAMPLE_RATE:
             at += 1
         best, most = word, 0.0
@@ -55,6 +62,8 @@ def voiced_words(words: Sequence[Word], speech: Sequence[Span], until: float = 0
             if first >= word.end * SAMPLE_RATE:
                 break
             begins, over = first / SAMPLE_RATE, end / SAMPLE_RATE
+            if is_last and most >= WORDLESS and begins - best.end >= PAUSE:
+                break
             start_s, end_s = max(word.start, begins), min(word.end, over)
             if end_s - start_s > most:
                 most = end_s - start_s

@@ -117,10 +117,14 @@ def test_words_are_together_that_have_no_pause_between_them_that_was_left_out() 
     [one, two] = (seam / SAMPLE_RATE for seam in audio.seams(0, len(audio.samples)))
     end = len(audio.samples) / SAMPLE_RATE
     # A word's time may begin where the one before it ended, and end where the next one begins.
-    words = [(0.4, 2.0), (2.0, 3.6), (3.6, one + 0.1), (one + 0.1, one + 1.8), (one + 1.8, end)]
+    words = [(0.4, 2.0), (2.0, 3.6), (3.6, one + 0.1), (one + 0.1, one + 2.2), (one + 2.2, end)]
     assert audio.unbroken(words) == [(0, 0.0, one), (3, one, two), (4, two, end)]
     assert audio.unbroken(words[3:]) == [(0, one, two), (1, two, end)]
-    assert audio.unbroken([(0.4, 2.0), (6.6, end)]) == [(0, 0.0, one), (1, two, end)]
+    assert audio.unbroken([(0.4, 2.0), (7.0, end)]) == [(0, 0.0, one), (1, two, end)]
     assert audio.unbroken([(one, one)]) == [(0, one, two)]
+    # That of the last one may run into what is said next, from where it was said.
+    assert audio.unbroken([(0.4, 4.0), (4.0, 7.0)]) == [(0, 0.0, one)]
+    assert audio.unbroken([(0.4, 4.2), (4.2, 7.0)]) == [(0, 0.0, one), (1, one, two)]
+    assert audio.unbroken([(4.0, 7.0)]) == [(0, one, two)]
     whole = CondensedAudio(np.zeros(60 * SAMPLE_RATE, np.float32), None)
     assert whole.unbroken(words) == [(0, 0.0, 60.0)]

@@ -20,15 +20,15 @@ def seconds(start: float, end: float) -> tuple[int, int]:
     return round(start * SAMPLE_RATE), round(end * SAMPLE_RATE)
 
 
-@given(words=marks, speech=marks)
+@given(words=marks, speech=marks, ends=st.booleans())
 def test_words_stay_in_order_and_end_up_within_one_stretch(
-    words: list[int], speech: list[int]
+    words: list[int], speech: list[int], ends: bool
 ) -> None:
     spans = list(zip(speech[::2], speech[1::2], strict=False))
     before = [
         word(a / SAMPLE_RATE, b / SAMPLE_RATE) for a, b in zip(words, words[1:], strict=False)
     ]
-    after = voiced_words(before, spans)
+    after = voiced_words(before, spans, ends=ends)
     assert [w.word for w in after] == [w.word for w in before]
     for old, new in zip(before, after, strict=True):
         if new == old:
@@ -49,6 +49,17 @@ def test_a_segments_first_word_begins_with_the_voice_unless_somebody_spoke_since
     assert voiced_words([word(1.2, 2.0)], speech) == [word(1.0, 2.0)]
     assert voiced_words([word(1.2, 2.0)], speech, until=0.9) == [word(1.0, 2.0)]
     assert voiced_words([word(1.2, 2.0)], speech, until=1.2) == [word(1.2, 2.0)]
+
+
+def test_a_segments_last_word_is_in_front_of_the_pause_where_it_begins() -> None:
+    speech = [seconds(1.0, 3.1), seconds(3.8, 6.0)]
+    first, last = word(1.0, 2.5), word(2.5, 5.5)
+    assert voiced_words([first, last], speech, ends=True) == [first, word(2.5, 3.1)]
+    assert voiced_words([first, last], speech) == [first, word(3.8, 5.5)]
+    little = word(2.9, 5.5)
+    assert voiced_words([first, little], speech, ends=True) == [first, word(3.8, 5.5)]
+    near = [seconds(1.0, 3.1), seconds(3.3, 6.0)]
+    assert voiced_words([first, last], near, ends=True) == [first, word(3.3, 5.5)]
 
 
 def test_a_segment_is_trimmed_at_its_ends_only() -> None:

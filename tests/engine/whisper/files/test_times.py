@@ -46,10 +46,24 @@ def test_a_word_behind_a_pause_that_was_left_out_ends_behind_it() -> None:
         [(1.0, 1.6), (9.0, 9.9)],
         11,
         (at(0), 0, 1, at(2.7)),
-        [(0, 0), (0.0, 0.3), (0.3, 2.6), (2.6, 2.6)],
+        [(0, 0), (0.0, 0.8), (0.8, 2.6), (2.6, 2.6)],
     )
     found = [(round(s.start, 1), round(s.end, 1)) for s in done.segments]
-    assert found == [(0.6, 0.9), (9.0, 9.6)]
+    assert found == [(1.0, 1.4), (9.0, 9.6)]
+
+
+def test_a_word_that_runs_into_what_is_said_next_is_its_own_segments() -> None:
+    """It has enough of the speech in front of the pause that was left out, if less than behind."""
+    done = heard(
+        [(1.0, 2.0), (9.0, 9.9)],
+        11,
+        (at(0), 0, 1, at(2.0), at(2.0), 2, at(3.2)),
+        [(0, 0), (0.4, 1.0), (1.0, 2.9), (2.9, 2.9), (2.9, 2.9), (2.9, 3.1), (3.1, 3.1)],
+    )
+    segments = [(round(s.start, 1), round(s.end, 1), s.text) for s in done.segments]
+    assert segments[0] == (1.0, 2.0, " a b")
+    words = [(word.word, round(word.start, 1), round(word.end, 1)) for word in done.words]
+    assert words[:2] == [("a", 1.0, 1.6), ("b", 1.6, 2.0)]
 
 
 def test_a_segment_by_the_models_times_ends_where_one_by_its_words_begins() -> None:
