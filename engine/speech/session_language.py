@@ -79,6 +79,20 @@ class SessionLanguage:
         self.spoken = dict(spoken or {})
         self.is_solid = is_solid
 
+    def among(self, candidates: Sequence[str]) -> SessionLanguage:
+        """The same, where only these may be detected from now on. Where what was likeliest is none
+        of them, nothing is known of the others."""
+        if candidates and self._likeliest() not in candidates:
+            return SessionLanguage(candidates)
+        belief = {c: p for c, p in self.belief.items() if not candidates or c in candidates}
+        total = sum(belief.values())
+        return SessionLanguage(
+            candidates,
+            {code: p / total for code, p in belief.items()},
+            {c: heard for c, heard in self.spoken.items() if not candidates or c in candidates},
+            is_solid=self.is_solid,
+        )
+
     def sure(self) -> str | None:
         """What the next turn is in, if that is clear before it is heard."""
         likeliest = self._likeliest()

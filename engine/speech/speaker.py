@@ -22,9 +22,9 @@ class Speaker:
         self._turns: deque[tuple[str, Turn]] = deque()
 
     def language(self, candidates: Sequence[str]) -> SessionLanguage:
-        """Of the session. candidates: as its latest turn has them; others begin it anew."""
+        """Of the session. candidates: as its latest turn has them."""
         if self._language.candidates != frozenset(candidates):
-            self._language = SessionLanguage(candidates)
+            self._language = self._language.among(candidates)
         return self._language
 
     def recall(self, language: SessionLanguage) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lookhear.engine.speech.earlier import EarlierSpeech
 from lookhear.engine.speech.session_language import (
     LONG,
     SEVERAL,
@@ -15,6 +16,7 @@ from lookhear.engine.speech.session_language import (
     SURE,
     SessionLanguage,
 )
+from lookhear.engine.speech.speaker import Speaker
 
 CODES = ("de", "en", "es", "it", "pt")
 
@@ -82,6 +84,24 @@ def test_only_candidates_are_believed() -> None:
     assert set(language.posterior(turn, 4.0)) == {"de", "es"}
     assert likeliest(language, turn) == "es"
     assert set(language.prior(CODES)) == {"de", "es"}
+
+
+def test_other_candidates_leave_what_is_known_of_them() -> None:
+    mumbled, session = heard(it=0.9, es=0.05), after(heard(es=0.7, de=0.2), heard(es=0.6))
+    fewer = session.among(["es", "it"])
+    assert fewer.candidates == {"es", "it"}
+    assert set(fewer.belief) == {"es", "it"} and sum(fewer.belief.values()) == pytest.approx(1.0)
+    assert likeliest(fewer, mumbled, 1.0) == "es"
+    assert likeliest(fewer.among([]), mumbled, 1.0) == "es"
+    assert session.among(["it", "pt"]).belief == {}, "it was another one most likely"
+    assert SessionLanguage().among([]).belief == {}
+
+
+@pytest.mark.parametrize("later", [["es", "it"], []], ids=["fewer", "any"])
+def test_a_session_goes_on_in_its_language_among_other_candidates(later: list[str]) -> None:
+    speaker = Speaker(EarlierSpeech())
+    speaker.language(["es", "it", "pt"]).conclude(heard(es=0.9), 4.0)
+    assert likeliest(speaker.language(later), heard(it=0.9, es=0.05), 1.0) == "es"
 
 
 def test_candidates_that_a_checkpoint_has_not_are_no_candidates() -> None:
