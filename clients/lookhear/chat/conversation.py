@@ -191,15 +191,14 @@ class Conversation:
             self._frame_error = None
             raise error
         milliseconds = round((time.monotonic() if seconds is None else seconds) * 1000)
-        url = await asyncio.to_thread(medium_url, image)
         frame = {
             "type": "lookhear.input_video_frame.append",
             "event_id": f"{_FRAME}{secrets.token_hex(12)}",
-            "image": url,
+            "image": await asyncio.to_thread(medium_url, image),
             "timestamp_ms": milliseconds,
         }
         await self._connection.with_retries(lambda channel: channel.send(frame))
-        self._log.seen(url, milliseconds)
+        self._log.seen(frame)
 
     async def forget_frames(self) -> None:
         """What the camera showed is taken out of the conversation."""
@@ -317,6 +316,7 @@ class Conversation:
         """Only frames are sent without waiting; what else comes late is about what was given up."""
         if event_id.startswith(_FRAME):
             self._frame_error = error
+            self._log.refused(event_id)
 
     def _lost(self, error: LookhearError) -> None:
         for transcript in self._transcripts.values():

@@ -54,16 +54,21 @@ class ConversationLog:
         """This item is not part of the conversation any more."""
         self._entries = [entry for entry in self._entries if _item_id(entry) != item_id]
 
-    def seen(self, image: str, milliseconds: int) -> None:
-        """A frame of the camera."""
+    def seen(self, frame: Event) -> None:
+        """A frame of the camera, as it was sent."""
+        milliseconds = frame["timestamp_ms"]
         if self._newest is not None and 0 <= milliseconds - self._newest < self._spacing:
             return
         self._newest = milliseconds
-        self._entries.append({"type": _FRAME, "image": image, "timestamp_ms": milliseconds})
+        self._entries.append(frame)
         frames = [entry for entry in self._entries if entry["type"] == _FRAME]
         if len(frames) > 2 * self._frames:
             thinned = {id(frame) for frame in frames[: -self._frames][1::2]}
             self._entries = [entry for entry in self._entries if id(entry) not in thinned]
+
+    def refused(self, event_id: str) -> None:
+        """The server did not take the frame with this name: it would not take it again either."""
+        self._entries = [entry for entry in self._entries if entry.get("event_id") != event_id]
 
     def forget_frames(self) -> None:
         """Nor is anything that the camera showed."""
@@ -72,7 +77,8 @@ class ConversationLog:
 
     def events(self) -> Iterator[tuple[str | None, Event]]:
         """The client events that tell everything again, each with the id of the item that it
-        creates; None for a frame, which nobody acknowledges."""
+        creates; None for a frame, which nobody acknowledges and which has the name it was sent
+        with, so that an error about it is known to be about no other event."""
         for entry in self._entries:
             yield _item_id(entry), entry
 

@@ -17,6 +17,7 @@ from lookhear import (
     Client,
     ConnectionFailed,
     Conversation,
+    InvalidRequest,
     Retry,
     ServerError,
 )
@@ -29,6 +30,7 @@ from tests.clients.talking_server import TalkingServer
 from tests.clients.threads import on_thread
 
 PNG = b"\x89PNG\r\n\x1a\n, or so it begins"
+FRAME = "lookhear.input_video_frame.append"
 AT_ONCE = Retry(tries=5, first=0.0)
 
 
@@ -211,6 +213,32 @@ async def test_a_server_that_does_not_take_it_again() -> None:
                     await talk.respond().read()
 
 
+async def test_a_frame_that_was_refused_is_not_told_again() -> None:
+    async with TalkingServer(drops=[Drop(after_events=8)]).running() as server:
+        async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+            await talk.show_frame(PNG, 0.0)
+            await talk.add_text("Look.")  # the server has the frame when it replies to this
+            server.refuse[FRAME] = {"message": "no picture"}
+            await talk.show_frame(PNG, 1.0)
+            await talk.add_text("What is this?")  # here the refusal comes before the reply
+            server.refuse.clear()
+            assert (await talk.respond().read()).text == "seen: Look. What is this? "
+    assert talk.reconnects == 1
+    assert server.told[-1] == ["frame at 0", "user: Look.", "user: What is this?"]
+
+
+async def test_a_frame_that_is_refused_when_it_is_told_again() -> None:
+    async with TalkingServer(drops=[Drop(after_events=5)]).running() as server:
+        async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+            await talk.show_frame(PNG, 0.0)
+            await talk.add_text("What is this?")
+            server.refuse[FRAME] = {"message": "no picture"}
+            assert (await talk.respond().read()).text == "seen: What is this? "
+            with pytest.raises(InvalidRequest, match="no picture"):
+                await talk.show_frame(PNG, 1.0)
+    assert talk.reconnects == 1 and server.told[-1] == ["user: What is this?"]
+
+
 async def test_a_server_that_no_longer_has_the_model() -> None:
     async with TalkingServer(drops=[Drop(after_events=2)]).running() as server:
         async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
@@ -261,18 +289,22 @@ def test_the_blocking_conversation_says_the_same() -> None:
             assert talk.reconnects == 1
 
 
+def frame_at(milliseconds: int) -> dict[str, Any]:
+    return {"type": FRAME, "image": PNG, "timestamp_ms": milliseconds}
+
+
 def test_the_camera_is_remembered_as_the_server_does() -> None:
     log = ConversationLog(frames=4, frames_per_second=1.0)
     log.created({"id": "a"})
     for tenth in range(200):
-        log.seen(str(tenth), tenth * 100)
+        log.seen(frame_at(tenth * 100))
     log.created({"id": "b"})
     times = [e["timestamp_ms"] for item, e in log.events() if item is None]
     assert times[-4:] == [16_000, 17_000, 18_000, 19_000] and len(times) <= 8
     assert times == sorted(times) and times[0] == 0
     assert [item for item, _ in log.events() if item is not None] == ["a", "b"]
     log.forget_frames()
-    log.seen("again", 0)
+    log.seen(frame_at(0))
     assert [e.get("timestamp_ms") for _, e in log.events()] == [None, None, 0]
 
 
