@@ -52,6 +52,7 @@ class Conversation:
         self._connection = ReconnectingChannel(
             server, options, self._log, self._take, self._take_stray_error, self._lost
         )
+        self._speaking = asyncio.Lock()  # the server has one buffer for what is said
         # Of committed speech, by item; an error in place of text if there is none.
         self._transcripts: dict[str, asyncio.Future[str | LookhearError]] = {}
         self._response: Response | None = None  # the one being written
@@ -119,7 +120,7 @@ class Conversation:
         """Say something: a source as for `transcribe` becomes one message. Returns its transcript.
 
         The server transcribes while the source is being sent. pace: 1.0 sends a file as fast as it
-        would be spoken. SourceError if it cannot be read.
+        would be spoken. Who speaks meanwhile waits. SourceError if it cannot be read.
         """
         microphone = source if isinstance(source, Microphone) else None
         opened = microphone is not None and microphone.start()
@@ -135,8 +136,11 @@ class Conversation:
 
     async def _say(self, channel: Channel, question: RepeatableAudio) -> str:
         """Say it on this connection; its transcript."""
+        async with self._speaking:
+            return await self._say_alone(channel, question)
+
+    async def _say_alone(self, channel: Channel, question: RepeatableAudio) -> str:
         if not question.repeatable:
-            assert channel.lost is None
             raise ConnectionFailed("the connection was lost in a question too long to say again")
         committed = "input_audio_buffer.committed"
         try:

@@ -197,6 +197,14 @@ async def test_speech_that_is_refused(kinds: list[str]) -> None:
             assert await talk.add_audio(chunks()) == "60000 samples"
 
 
+async def test_who_speaks_meanwhile_is_heard_afterwards() -> None:
+    async with TalkingServer().running() as server:
+        async with AsyncClient(server.url).conversation() as talk:
+            said = await asyncio.gather(talk.add_audio(chunks()), talk.add_audio(chunks()))
+            assert list(said) == ["60000 samples", "60000 samples"]
+            assert (await talk.respond().read()).text == "seen: 60000 samples 60000 samples "
+
+
 async def test_speech_that_cannot_be_transcribed() -> None:
     async with TalkingServer(deaf=True).running() as server:
         async with AsyncClient(server.url).conversation() as talk:
