@@ -7,7 +7,10 @@ answered twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import bisect
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 MAX_ITEMS = 1000  # as many as a server holds; older ones are forgotten
@@ -26,14 +29,16 @@ class ConversationLog:
     """
 
     def __init__(self, frames: int = 16, frames_per_second: float = 4.0) -> None:
-        self._entries: list[Event] = []  # what would be sent
+        # What would be sent, in order, each with its place: a number, which stays while others go.
+        self._entries: list[tuple[int, Event]] = []
+        self._places = itertools.count()
         self._frames = frames
         self._spacing = 1000.0 / frames_per_second
         self._newest: int | None = None  # of the frames, milliseconds
 
     def created(self, item: Mapping[str, Any]) -> None:
         """The server has this item, at the end."""
-        self._add(len(self._entries), item)
+        self._add(self.place(), item)
 
     def spoken(self, item_id: str, transcript: str) -> None:
         """What was said became this item. Of silence nothing is left to tell."""
@@ -44,15 +49,15 @@ class ConversationLog:
     def answered(self, item_id: str, text: str, place: int) -> None:
         """An answer; it stands at the `place` that it had when it was asked for."""
         part = {"type": "output_text", "text": text}
-        self._add(min(place, len(self._entries)), _message(item_id, "assistant", part))
+        self._add(place, _message(item_id, "assistant", part))
 
     def place(self) -> int:
-        """Where the next entry will be."""
-        return len(self._entries)
+        """Behind all entries so far, before all later ones."""
+        return next(self._places)
 
     def deleted(self, item_id: str) -> None:
         """This item is not part of the conversation any more."""
-        self._entries = [entry for entry in self._entries if _item_id(entry) != item_id]
+        self._keep(lambda event: _item_id(event) != item_id)
 
     def seen(self, frame: Event) -> None:
         """A frame of the camera, as it was sent."""
@@ -60,32 +65,36 @@ class ConversationLog:
         if self._newest is not None and 0 <= milliseconds - self._newest < self._spacing:
             return
         self._newest = milliseconds
-        self._entries.append(frame)
-        frames = [entry for entry in self._entries if entry["type"] == _FRAME]
+        self._entries.append((self.place(), frame))
+        frames = [event for _, event in self._entries if event["type"] == _FRAME]
         if len(frames) > 2 * self._frames:
             thinned = {id(frame) for frame in frames[: -self._frames][1::2]}
-            self._entries = [entry for entry in self._entries if id(entry) not in thinned]
+            self._keep(lambda event: id(event) not in thinned)
 
     def refused(self, event_id: str) -> None:
         """The server did not take the frame with this name: it would not take it again either."""
-        self._entries = [entry for entry in self._entries if entry.get("event_id") != event_id]
+        self._keep(lambda event: event.get("event_id") != event_id)
 
     def forget_frames(self) -> None:
         """Nor is anything that the camera showed."""
-        self._entries = [entry for entry in self._entries if entry["type"] != _FRAME]
+        self._keep(lambda event: event["type"] != _FRAME)
         self._newest = None
 
     def events(self) -> Iterator[tuple[str | None, Event]]:
         """The client events that tell everything again, each with the id of the item that it
         creates; None for a frame, which nobody acknowledges and which has the name it was sent
         with, so that an error about it is known to be about no other event."""
-        for entry in self._entries:
-            yield _item_id(entry), entry
+        for _, event in self._entries:
+            yield _item_id(event), event
 
     def _add(self, place: int, item: Mapping[str, Any]) -> None:
-        self._entries.insert(place, {"type": "conversation.item.create", "item": item})
+        entry = (place, {"type": "conversation.item.create", "item": item})
+        bisect.insort(self._entries, entry, key=itemgetter(0))
         if len(self._entries) > MAX_ITEMS + 2 * self._frames:
             del self._entries[0]
+
+    def _keep(self, stays: Callable[[Event], bool]) -> None:
+        self._entries = [(place, event) for place, event in self._entries if stays(event)]
 
 
 def _item_id(event: Event) -> str | None:

@@ -308,6 +308,21 @@ def test_the_camera_is_remembered_as_the_server_does() -> None:
     assert [e.get("timestamp_ms") for _, e in log.events()] == [None, None, 0]
 
 
+def test_an_answer_keeps_its_place_whatever_goes_meanwhile() -> None:
+    log = ConversationLog(frames=4, frames_per_second=1.0)
+    for second in range(8):
+        log.seen(frame_at(second * 1000))
+    log.created({"id": "a"})
+    log.created({"id": "asked"})
+    place = log.place()
+    log.deleted("a")
+    for second in range(8, 12):  # older ones are thinned
+        log.seen(frame_at(second * 1000))
+    log.answered("answer", "Green.", place)
+    told = [item or event["timestamp_ms"] for item, event in log.events()]
+    assert told[told.index("asked") :] == ["asked", "answer", 8_000, 9_000, 10_000, 11_000]
+
+
 def test_the_log_is_bounded() -> None:
     log = ConversationLog()
     for number in range(2 * MAX_ITEMS):
