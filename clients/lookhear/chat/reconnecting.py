@@ -100,6 +100,7 @@ class ReconnectingChannel:
     async def open(self) -> Message:
         """The session as the server configured it; a server that is full for now is asked again
         when it says. ConnectionFailed, ServerError and its kinds."""
+        self._require_open()
         attempts, retry = Attempts(self._options.retry), self._options.retry
         while True:
             try:
@@ -122,6 +123,7 @@ class ReconnectingChannel:
 
     async def channel(self) -> Channel:
         """The present connection, made anew if it was lost. Raises what makes that impossible."""
+        self._require_open()
         async with self._restoring:
             lost, state = self._channel.lost, self._channel.state
             if lost is not None and state is ChannelState.LOST and not self._closed.is_set():
@@ -152,6 +154,11 @@ class ReconnectingChannel:
         return await self.with_retries(lambda channel: channel.ask(event, matches))
 
     # --- making it anew ---------------------------------------------------------------------------
+
+    def _require_open(self) -> None:
+        """ConnectionFailed once it was hung up."""
+        if self._closed.is_set():
+            raise ConnectionFailed("the conversation was closed: begin another one")
 
     def _new_channel(self) -> Channel:
         return Channel(self._server, *self._callbacks, self._options.answer_seconds)

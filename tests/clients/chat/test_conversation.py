@@ -263,6 +263,17 @@ async def test_no_server_and_no_entering() -> None:
         await client.conversation().add_text("hello?")
 
 
+async def test_what_was_closed_says_so() -> None:
+    async with TalkingServer().running() as server:
+        async with AsyncClient(server.url).conversation() as talk:
+            await talk.add_text("hello?")
+        uses = (talk.add_text(""), talk.add_audio(chunks()), talk.respond().read())
+        for use in (*uses, talk.show_frame(PNG), talk.__aenter__()):
+            with pytest.raises(ConnectionFailed, match="the conversation was closed"):
+                await use
+    assert len(server.told) == 1
+
+
 async def test_a_server_that_falls_silent() -> None:
     async with TalkingServer(hold=True).running() as server:
         async with Conversation(Server(server.url), ConversationOptions()) as talk:
