@@ -71,12 +71,33 @@ def write_file(path: Path, text: str) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
 
 
-def replace_file(path: Path, text: str) -> None:
-    """As `write_file`, but whoever reads it meanwhile finds the old text or the new one, whole."""
-    beside = path.with_name(f".lookhear-{os.getpid()}.part")  # however long the other name is
+def is_replaceable(path: Path) -> bool:
+    """Whether it is a file or nothing yet, not a pipe or a device. OutputError."""
     try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def replace_file(path: Path, text: str) -> None:
+    """As `write_file`, but whoever reads it meanwhile finds the old text or the new one, whole.
+    Behind a link it is the file that this names; who may read a file stays as it was."""
+    place = Path(os.path.realpath(path))
+    beside = place.with_name(f".lookhear-{os.getpid()}.part")  # however long the other name is
+    try:
+        beside.unlink(missing_ok=True)  # of somebody else who had our number
+        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else None
+        # Nobody may open it with wider permissions than it is to have.
+        first_mode = 0o666 if mode is None else 0o600
+        with open(
+            beside, "x", encoding="utf-8", opener=lambda name, how: os.open(name, how, first_mode)
+        ) as file:
+            file.write(text)
+        if mode is not None:
+            beside.chmod(mode)
+        os.replace(beside, place)
     except OSError as error:
         with contextlib.suppress(OSError):
             beside.unlink()

@@ -11,7 +11,7 @@ from rich.cells import cell_len, chop_cells
 
 from lookhear.errors import UsageError
 from lookhear.live.events import TurnCompleted
-from lookhear.terminal.output import replace_file, require_writable
+from lookhear.terminal.output import is_replaceable, replace_file, require_writable, write_file
 
 # In cells of a terminal, of which a letter of Chinese or Japanese has two.
 _CUE_CELLS = 84  # two lines of 42, as subtitles have them
@@ -101,8 +101,9 @@ _SUFFIXES = {".srt": srt, ".vtt": vtt, ".txt": txt}
 
 
 class TranscriptFile:
-    """A .srt, .vtt or .txt that is whole after every turn. What was there before is left alone
-    until the first of them, or `save`. UsageError, OutputError."""
+    """A .srt, .vtt or .txt that is whole after every turn; a pipe or a device of that name is
+    written to by `save` alone. What was there before is left alone until the first of them, or
+    `save`. UsageError, OutputError."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -110,14 +111,17 @@ class TranscriptFile:
         if write is None:
             raise UsageError(f"--out: expected a name that ends in .srt, .vtt or .txt, got {path}")
         require_writable(self._path)
+        self._is_replaceable = is_replaceable(self._path)
         self._write = write
         self._turns: list[TurnCompleted] = []
 
     def add(self, turn: TurnCompleted) -> None:
         """Write this turn too. OutputError."""
         self._turns.append(turn)
-        self.save()
+        if self._is_replaceable:
+            self.save()
 
     def save(self) -> None:
         """Write what there is so far, be it nothing. OutputError."""
-        replace_file(self._path, self._write(self._turns))
+        text = self._write(self._turns)
+        (replace_file if self._is_replaceable else write_file)(self._path, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,40 @@ def test_a_file_is_whole_after_every_turn(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["talk.VTT"]
     with pytest.raises(UsageError, match=r"\.srt, \.vtt or \.txt"):
         TranscriptFile("talk.mp3")
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_who_may_read_a_file_and_what_links_to_it_stay(mode: int, tmp_path: Path) -> None:
+    path, link = tmp_path / "talk.srt", tmp_path / "link.srt"
+    file = TranscriptFile(str(path))
+    path.touch(mode)
+    path.chmod(mode)
+    link.symlink_to("talk.srt")
+    file.add(TURNS[0])
+    TranscriptFile(str(link)).add(TURNS[0])
+    assert path.read_text() == srt(TURNS[:1]) and link.readlink() == Path("talk.srt")
+    assert path.stat().st_mode & 0o777 == mode
+
+
+def test_a_new_file_is_as_readable_as_others(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.touch()
+    (tmp_path / "link.srt").symlink_to("talk.srt")
+    TranscriptFile(str(tmp_path / "link.srt")).add(TURNS[0])
+    assert (tmp_path / "talk.srt").stat().st_mode == other.stat().st_mode
+
+
+def test_a_pipe_is_written_into_once(tmp_path: Path) -> None:
+    path = tmp_path / "talk.srt"
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    file = TranscriptFile(str(path))
+    for turn in TURNS[:2]:
+        file.add(turn)
+    file.save()
+    assert os.read(reading, 65_536).decode() == srt(TURNS[:2])
+    os.close(reading)
+    assert list(tmp_path.iterdir()) == [path] and path.is_fifo()
 
 
 def test_a_file_whose_name_is_as_long_as_a_name_may_be(tmp_path: Path) -> None:
