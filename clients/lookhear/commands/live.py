@@ -59,27 +59,32 @@ async def transcribe_live(
     completed: list[TurnCompleted] = []
     failed = 0
     console = Console(highlight=False)
-    with contextlib.ExitStack() as shown:
-        if form == "text":
-            transcript = shown.enter_context(LiveTranscript(console, status))
-        async with contextlib.aclosing(events):
-            async for event in events:
-                if isinstance(event, TurnCompleted) and event.text.strip():
-                    completed.append(event)
-                    if out is not None:
-                        out.add(event)
-                elif isinstance(event, TurnFailed):
-                    failed += 1
-                    if form != "text":  # which shows it in its place
-                        print(f"lookhear: a turn failed: {event.message}", file=sys.stderr)
-                if form == "json":
-                    print_event(event)
-                elif form == "text":
-                    transcript.show(event)
-    if out is not None and (completed or not failed):  # what is there is worth more than nothing
-        out.save()
-    if form in FORMATS:
-        print(FORMATS[form](completed), end="")
-    elif form == "text" and console.is_terminal:
+    is_whole = False
+    try:
+        with contextlib.ExitStack() as shown:
+            if form == "text":
+                transcript = shown.enter_context(LiveTranscript(console, status))
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    if isinstance(event, TurnCompleted) and event.text.strip():
+                        completed.append(event)
+                        if out is not None:
+                            out.add(event)
+                    elif isinstance(event, TurnFailed):
+                        failed += 1
+                        if form != "text":  # which shows it in its place
+                            print(f"lookhear: a turn failed: {event.message}", file=sys.stderr)
+                    if form == "json":
+                        print_event(event)
+                    elif form == "text":
+                        transcript.show(event)
+        is_whole = True
+    finally:  # what was said before Ctrl-C, or until the server was lost, is worth having too
+        if form in FORMATS and (completed or is_whole):
+            print(FORMATS[form](completed), end="", flush=True)
+        # What is there is worth more than nothing.
+        if out is not None and (completed or (is_whole and not failed)):
+            out.save()
+    if form == "text" and console.is_terminal:
         console.print(Text(status.summary(), style="dim"))
     return 1 if failed else 0

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 
 import pytest
 
-from lookhear.commands.live import first_interrupt
+from lookhear import AsyncClient, TurnCompleted
+from lookhear.commands.live import first_interrupt, transcribe_live
+from lookhear.sources.level_meter import LevelMeter
+from lookhear.terminal.status_line import StatusLine
+from lookhear.terminal.subtitles import FORMATS
 
 
 async def test_where_a_loop_takes_no_signals_ctrl_c_is_left_alone(
@@ -24,6 +29,30 @@ async def test_where_a_loop_takes_no_signals_ctrl_c_is_left_alone(
     monkeypatch.setattr(loop, "remove_signal_handler", refuse)
     with first_interrupt(lambda: None):
         pass
+
+
+@pytest.mark.parametrize("form", ["srt", "vtt"])
+@pytest.mark.parametrize("said", [1, 0])
+async def test_what_was_said_before_ctrl_c_is_written(
+    form: str, said: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turns = [TurnCompleted("a", "One.", 0.0, 1.0)][:said]
+
+    async def transcribe(*_: object, **__: object) -> AsyncIterator[TurnCompleted]:
+        for turn in turns:
+            yield turn
+        raise asyncio.CancelledError
+
+    async def nothing() -> AsyncIterator[bytes]:
+        return
+        yield b""
+
+    monkeypatch.setattr(AsyncClient, "transcribe", transcribe)
+    with pytest.raises(asyncio.CancelledError):
+        await transcribe_live(
+            AsyncClient("http://x"), nothing(), StatusLine(LevelMeter()), form=form
+        )
+    assert capsys.readouterr().out == (FORMATS[form](turns) if said else "")
 
 
 def test_commands_are_there_without_the_signals_that_windows_lacks() -> None:
