@@ -11,7 +11,9 @@ from lookhear.sources.pcm import RATE, SAMPLE_BYTES, WIDTHS
 from lookhear.sources.raw import RawConverter, RawFormat
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE  # format tags of WAV
-_UNKNOWN_SIZES = (0, 0xFFFFFFFF)  # what a writer says that cannot seek back
+# What a writer says that cannot seek back: 0, or from here on. SoX says 0x7FFFF000 in whole frames,
+# others 0xFFFFFFFF.
+_UNKNOWN_SIZE = 0x7FFF0000
 _MAX_HEADER = 1 << 20
 
 
@@ -80,7 +82,7 @@ async def _header(reader: _Reader) -> tuple[RawFormat, int | None]:
         if name == b"data":
             if form is None:
                 raise SourceError("stdin: the WAV header has no format")
-            return form, None if size in _UNKNOWN_SIZES else size
+            return form, None if size == 0 or size >= _UNKNOWN_SIZE else size
         if size > _MAX_HEADER:
             raise SourceError(f"stdin: the WAV header has a chunk of {size} bytes")
         chunk = await reader.take(size + size % 2)

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lookhear.errors import SourceError
+from lookhear.sources import pcm_stream
 from lookhear.sources.pcm_stream import read_stream
+from lookhear.sources.raw import RawConverter
 
 SAMPLES: NDArray[np.int16] = (1000 * np.sin(np.arange(2400) / 7)).astype("<i2")
 
@@ -45,12 +47,37 @@ async def test_a_wav_cut_anywhere(size: int) -> None:
     assert (await read(wav(SAMPLES), size=size) == SAMPLES).all()
 
 
-@pytest.mark.parametrize("size", [0, 0xFFFFFFFF])
-async def test_a_wav_of_unknown_length_with_a_list_before_the_samples(size: int) -> None:
+def wav_head(size: int) -> bytes:
+    """With a list before the samples, of which there are so many bytes."""
     form = struct.pack("<HHIIHH", 1, 1, 24_000, 48_000, 2, 16)
     head = b"RIFF" + struct.pack("<I", size) + b"WAVEfmt " + struct.pack("<I", 16) + form
-    head += b"LIST" + struct.pack("<I", 5) + b"INFOx\0" + b"data" + struct.pack("<I", size)
-    assert (await read(head + SAMPLES.tobytes()) == SAMPLES).all()
+    return head + b"LIST" + struct.pack("<I", 5) + b"INFOx\0" + b"data" + struct.pack("<I", size)
+
+
+@pytest.mark.parametrize("size", [0, 0xFFFFFFFF])
+async def test_a_wav_of_unknown_length_with_a_list_before_the_samples(size: int) -> None:
+    assert (await read(wav_head(size) + SAMPLES.tobytes()) == SAMPLES).all()
+
+
+async def more_than_a_size_can_say(block: bytes) -> AsyncIterator[bytes]:
+    yield wav_head(0x7FFFF000)
+    while True:
+        yield block
+
+
+async def test_what_sox_records_into_a_pipe_has_no_end_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Silent(RawConverter):
+        """It hears nothing: two GiB of samples would take long."""
+
+        def feed(self, data: bytes, *, last: bool = False) -> bytes:
+            return b"" if last else b"\0\0"
+
+    monkeypatch.setattr(pcm_stream, "RawConverter", Silent)
+    pieces = read_stream(more_than_a_size_can_say(bytes(1 << 26)), None)
+    for _ in range(40):  # of 64 MiB each
+        assert await anext(pieces) == b"\0\0"
 
 
 async def test_what_follows_the_samples_is_not_heard() -> None:
