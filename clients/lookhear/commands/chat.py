@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lookhear.blocking import Client
-from lookhear.chat.answers import AnswerEvent, QuestionHeard
+from lookhear.chat.answers import AnswerCompleted, AnswerEvent, QuestionHeard
 from lookhear.chat.content import named
 from lookhear.client import AsyncClient
 from lookhear.commands.chat_loop import ChatLoop
@@ -26,7 +26,7 @@ from lookhear.errors import InvalidRequest, ServerError, SourceError, UsageError
 from lookhear.sources.audio import Source
 from lookhear.sources.files import is_url, require_file
 from lookhear.sources.microphone import Microphone
-from lookhear.terminal.answer import AnswerDisplay
+from lookhear.terminal.answer import AnswerDisplay, what_is_missing
 from lookhear.terminal.output import print_event
 
 # What a private server serves if no model is named: what looks, and what hears.
@@ -154,7 +154,7 @@ def _typed(parsed: argparse.Namespace, url: str) -> int:
         except InvalidRequest as error:
             asked = int(parsed.system is not None)  # where the question stands
             raise named(error, [*parsed.image, *parsed.video], asked) from error
-    return 0
+    return _status(answer.completed, parsed, console)
 
 
 @contextlib.contextmanager
@@ -207,4 +207,12 @@ async def _spoken(parsed: argparse.Namespace, client: AsyncClient) -> int:
                 raise
             name = "the microphone" if parsed.audio == "-" else parsed.audio
             raise SourceError(f"{name}: expected a spoken question, got no words") from error
-    return 0
+    return _status(answer.completed, parsed, console)
+
+
+def _status(completed: AnswerCompleted | None, parsed: argparse.Namespace, console: Console) -> int:
+    """Exit status: 1, and a line on stderr where no display says it, if the answer is not whole."""
+    missing = None if completed is None else what_is_missing(completed)
+    if missing is not None and (parsed.json or not console.is_terminal):
+        print(f"lookhear: the answer is not whole: {missing}", file=sys.stderr)
+    return 0 if missing is None else 1

@@ -74,6 +74,13 @@ class WordWrap:
         return out
 
 
+def what_is_missing(completed: AnswerCompleted) -> str | None:
+    """Why an answer is not whole; None if it is."""
+    if completed.finish_reason == "length":
+        return "cut off at the limit of tokens"
+    return None if completed.finish_reason == "stop" else completed.finish_reason
+
+
 class AnswerDisplay:
     """`with AnswerDisplay(console) as display: display.show(event)` for each event.
 
@@ -141,10 +148,8 @@ class AnswerDisplay:
         if (usage := completed.usage) is not None:
             words.append(f"{usage.output} tokens")
             words.append(f"{usage.cached} of {usage.prompt} prompt tokens from the cache")
-        if completed.finish_reason == "length":
-            words.append("cut off at the limit of tokens")
-        elif completed.finish_reason != "stop":
-            words.append(completed.finish_reason)
+        if (missing := what_is_missing(completed)) is not None:
+            words.append(missing)
         return ", ".join(words)
 
     def _stop_waiting(self) -> None:

@@ -106,6 +106,37 @@ def test_an_answer_keeps_to_a_schema(
     assert capsys.readouterr().out == "A circle.\n"
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize("spoken", [False, True], ids=["typed", "spoken"])
+def test_an_answer_that_is_cut_off_is_no_success(
+    chat: ChatServer,
+    talking: TalkingServer,
+    question: str,
+    spoken: bool,
+    form: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    chat.frames = answer("A ", "cir", finish="length")
+    talking.status, talking.details = "incomplete", {"reason": "max_output_tokens"}
+    url = talking.url if spoken else chat.url
+    asked = ["--audio", question] if spoken else ["What is it?"]
+    assert cli.main(["chat", "--server", url, *form, *asked]) == 1
+    told = capsys.readouterr()
+    assert "A cir" in told.out or "seen: " in told.out
+    assert told.err == "lookhear: the answer is not whole: cut off at the limit of tokens\n"
+
+
+def test_a_terminal_shows_once_that_an_answer_is_cut_off(
+    chat: ChatServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat.frames = answer("A ", "cir", finish="length")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", terminal := Typed())
+    assert cli.main(["chat", "--server", chat.url, "What is it?"]) == 1
+    assert "cut off at the limit of tokens" in " ".join(terminal.getvalue().split())
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
