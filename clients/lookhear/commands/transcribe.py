@@ -112,6 +112,8 @@ def _outputs(parsed: argparse.Namespace) -> tuple[str, Callable[[str], Path] | N
         if twice := [stem for stem, count in stems.items() if count > 1]:
             raise UsageError(f"transcribe: several files would be written to {twice[0]}{suffix}")
         _make_folder(out)
+        for stem in stems:
+            require_writable(out / f"{stem}{suffix}")
         return form, lambda file: out / f"{_stem(file)}{suffix}"
     form = parsed.format or named
     if form is None:

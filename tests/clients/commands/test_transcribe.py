@@ -345,6 +345,9 @@ def test_where_the_text_goes_is_looked_at_before_transcribing(
         assert transcribe(server, "a.wav", *several, "--out", "x" * 300 + ".srt") in (1, 2)
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("lookhear: ")
+    os.makedirs("texts/b.txt")
+    assert transcribe(server, "a.wav", "b.mp3", "--out", "texts") == 1
+    assert "cannot write texts/b.txt: expected a file, got a folder" in capsys.readouterr().err
     assert not server.bodies
 
 
