@@ -146,7 +146,10 @@ class Sweep:
         return f"{options.data} {options.language} model={options.model} seed={options.seed}"
 
     def _live(self, subject: Subject, length: float, sessions: int) -> Json:
-        point = Point("live", subject.variant, self._about, length, sessions)
+        about = f"{self._about} wire={self.options.wire}"
+        if self.options.no_provisional:
+            about += " no-provisional"
+        point = Point("live", subject.variant, about, length, sessions)
         return self._numbers(point, lambda: subject.live(length, sessions))
 
     def _files(self, subject: Subject, length: float, rate: float) -> Json:

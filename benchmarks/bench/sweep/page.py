@@ -35,7 +35,8 @@ def page(result: Json) -> str:
 
 SEARCHED = "variant", "of", "length s", "the most", "limited by", "bounds"
 STARTED = "variant", "ready s", "first text s"
-LIVE = ("variant", "length s", "sessions", "lag p50 s", "p95 s", "final p95 s", "WER") + (
+LIVE = ("variant", "protocol", "length s", "sessions", "lag p50 s", "p95 s", "final p95 s") + (
+    "WER",
     "audio s / s",
     "CPU s / s",
     "MiB",
@@ -75,6 +76,7 @@ def live(points: Iterable[Json]) -> list[Row]:
     return [
         (
             _name(p),
+            _protocol(p) or "-",
             _number(p["length"]),
             _number(p["load"]),
             *_seconds(n["commit_lag_s"], "p50", "p95"),
@@ -127,8 +129,9 @@ def trades(points: Iterable[Json], kind: str) -> list[Trade]:
         waits = n["commit_lag_s"] if kind == "live" else n["answer_s"]
         if waits["n"]:
             load = f"{_number(p['load'])} {'sessions' if kind == 'live' else 'files a second'}"
-            label = f"{_name(p)}: {load} of {_number(p['length'])} s"
-            found.append(Trade(waits["p95"], n["audio_per_second"], _name(p), label))
+            name = " ".join(filter(None, (_name(p), _protocol(p))))
+            label = f"{name}: {load} of {_number(p['length'])} s"
+            found.append(Trade(waits["p95"], n["audio_per_second"], name, label))
     return found
 
 
@@ -140,6 +143,11 @@ def _of(kind: str, points: Iterable[Json]) -> list[tuple[Json, Json]]:
 
 def _name(point: Json) -> str:
     return str(point["variant"]["name"]) if point["variant"] else ""
+
+
+def _protocol(point: Json) -> str:
+    """Of live sessions; empty where it was not written down yet."""
+    return str(point["about"]).partition(" wire=")[2]
 
 
 def _seconds(summary: Json, *names: str) -> list[str]:

@@ -38,8 +38,9 @@ class Variant:
 @dataclass(frozen=True, slots=True)
 class Point:
     """variant: None where no server is measured. about: what else the numbers depend on: the
-    recordings, and of a load its seconds. length: seconds of each recording. load: sessions at
-    once, or files a second; what stands for both in other kinds is 0."""
+    recordings, of files for how many seconds they come, of live sessions the protocol. length:
+    seconds of each recording. load: sessions at once, or files a second; what stands for both in
+    other kinds is 0."""
 
     kind: Kind
     variant: Variant | None
