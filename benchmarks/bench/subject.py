@@ -134,11 +134,10 @@ def private_server(options: argparse.Namespace, console: Console) -> Iterator[Se
     arguments = ["--max-lag", "0", *options.serve.split()]
     if options.model:
         arguments += ["--model", options.model]
-    elif options.data != HUMAN and not any(a.partition("=")[0] == "--model" for a in arguments):
-        arguments += ["--model", TOY]  # the recordings are the toy's
+    usual = None if options.data == HUMAN else TOY  # the recordings are the toy's
     with contextlib.ExitStack() as stack:
         with progress(console, "starting the server") as show:
-            server = stack.enter_context(ServerProcess(0, arguments, show))
+            server = stack.enter_context(ServerProcess(0, arguments, show, usual_model=usual))
         yield server
 
 

@@ -261,7 +261,9 @@ def _variants(options: argparse.Namespace) -> list[Variant]:
         if options.variant or options.serve:
             raise UsageError("--variant and --serve start servers: leave --server out with them")
         return [Variant(options.server, options.server)]
-    found = [Variant.of(text) for text in options.variant or [options.serve]]
+    if not options.variant:
+        return [Variant.unnamed(options.serve)]
+    found = [Variant.of(text) for text in options.variant]
     names = [variant.name for variant in found]
     if len(set(names)) < len(names):
         raise UsageError(f"--variant: expected a name of its own for each, got {', '.join(names)}")

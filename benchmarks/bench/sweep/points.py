@@ -28,11 +28,16 @@ class Variant:
 
     @classmethod
     def of(cls, text: str) -> Variant:
-        """From `NAME=ARGUMENTS`; arguments alone are their own name."""
-        name, equals, arguments = text.partition("=")
-        if equals and name and not name.startswith("-"):
+        """From `NAME=ARGUMENTS`; arguments alone are their own name. A name has no space in it."""
+        name, equals, arguments = text.strip().partition("=")
+        if equals and name and not name.startswith("-") and " " not in name:
             return cls(name, arguments.strip())
-        return cls(text.strip() or "default", text.strip())
+        return cls.unnamed(text)
+
+    @classmethod
+    def unnamed(cls, arguments: str) -> Variant:
+        """Arguments alone, whatever signs of equality are in them."""
+        return cls(arguments.strip() or "default", arguments.strip())
 
 
 @dataclass(frozen=True, slots=True)

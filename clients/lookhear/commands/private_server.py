@@ -38,6 +38,7 @@ _NOT_OURS = [
         "SERVED_NAME", "ALIAS", "WORKERS", "ENCODERS", "MAX_REPLICAS",
     )
 ]  # fmt: skip
+MODEL_VARIABLE = "LOOKHEAR_MODEL"  # what is served where no argument names a model
 _SERVER_PACKAGES = ("starlette", "uvicorn", "torch")  # what `lookhear[server]` brings
 
 
@@ -215,7 +216,8 @@ class ServerProcess(ChildServer):
     """`with ServerProcess(port=0, arguments=[...]) as server:` gives a server that is ready.
 
     arguments: for `lookhear serve`. on_progress: told while it starts. start_seconds: how long
-    that may take; a model that must be downloaded first takes its time.
+    that may take; a model that must be downloaded first takes its time. usual_model: what it serves
+    where the arguments name none; None: what `lookhear serve` takes.
     """
 
     def __init__(
@@ -224,6 +226,7 @@ class ServerProcess(ChildServer):
         arguments: Sequence[str] = (),
         on_progress: Report = lambda stage, share: None,
         start_seconds: float = 3600.0,
+        usual_model: str | None = None,
     ) -> None:
         self.port = port or free_port()
         self.address = Server(f"http://127.0.0.1:{self.port}")
@@ -234,6 +237,8 @@ class ServerProcess(ChildServer):
         # Its last lines are for a person, if it fails.
         command += ["--log-format", "text", *arguments]
         environment = {k: v for k, v in os.environ.items() if k not in _NOT_OURS}
+        if usual_model is not None:
+            environment[MODEL_VARIABLE] = usual_model
         super().__init__(
             "the server", command, start_seconds=start_seconds, environment=environment
         )

@@ -22,11 +22,18 @@ def unexpected() -> Json:
         ("int8=--dtype int8 --threads 1", Variant("int8", "--dtype int8 --threads 1")),
         ("--dtype=int8", Variant("--dtype=int8", "--dtype=int8")),
         ("plain=", Variant("plain", "")),
+        ("toy --threads=1", Variant("toy --threads=1", "toy --threads=1")),
+        ("int8=toy --threads=1", Variant("int8", "toy --threads=1")),
         ("", Variant("default", "")),
     ],
 )
 def test_a_variant_is_a_name_and_arguments(text: str, variant: Variant) -> None:
     assert Variant.of(text) == variant
+
+
+def test_arguments_without_a_name_may_hold_any_sign() -> None:
+    assert Variant.unnamed(" org/a=b ") == Variant("org/a=b", "org/a=b")
+    assert Variant.unnamed("") == Variant("default", "")
 
 
 def test_a_point_is_measured_once_whatever_its_variant_is_called(tmp_path: Path) -> None:
