@@ -51,6 +51,7 @@ from lookhear.bench.subject import (
     begin,
     consoles,
     finish,
+    require_one_server,
     target,
 )
 from lookhear.client import AsyncClient
@@ -243,6 +244,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """LookhearError."""
     options = parser().parse_args(argv)
+    require_one_server(options)
     names = options.conditions or USUAL
     for name in names:
         if names != ["all"] and name not in (*CONDITIONS, *OTHERS):

@@ -37,6 +37,7 @@ from lookhear.bench.subject import (
     begin,
     consoles,
     finish,
+    require_one_server,
     target,
     warm_up,
 )
@@ -170,6 +171,7 @@ def main(argv: list[str]) -> int:
     """1 if a session was dropped, else 0. LookhearError."""
     arguments = parser()
     options = arguments.parse_args(argv)
+    require_one_server(options)
     names = options.scenarios or list(SCENARIOS)
     for name in names:
         if name not in SCENARIOS:

@@ -40,6 +40,7 @@ from lookhear.bench.subject import (
     consoles,
     finish,
     private_server,
+    require_one_server,
 )
 from lookhear.client import AsyncClient
 from lookhear.errors import UsageError
@@ -195,6 +196,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--concurrency", type=int, default=4, metavar="N", help="default: 4")
     add_result_arguments(parser)
     options = parser.parse_args(argv)
+    require_one_server(options)
     if options.concurrency < 1:
         raise UsageError(f"--concurrency: expected at least 1, got {options.concurrency}")
     if options.rounds < 1 or (options.rounds > 1 and options.condition == "utterances"):

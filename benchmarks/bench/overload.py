@@ -34,13 +34,14 @@ from lookhear.bench.subject import (
     begin,
     consoles,
     finish,
+    require_one_server,
     target,
     warm_up,
 )
 from lookhear.bench.wires import openai
 from lookhear.bench.wires.job import Job, SessionPlan
 from lookhear.bench.wires.recording import Refused, explain, recorded
-from lookhear.errors import LookhearError, UsageError
+from lookhear.errors import LookhearError
 from lookhear.transport.address import Server
 
 LAG, REFUSAL = 2.0, 0.05  # seconds: p95 of those inside, and of being turned away
@@ -202,7 +203,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     )
     add_server_arguments(parser, live=False)
     add = parser.add_argument
-    add("--times", type=float, default=3.0, metavar="X", help="what there is room for; default: 3")
+    add("--times", type=above_zero, default=3.0, metavar="X", help="what there is room for; 3")
     add(
         "--seconds", type=above_zero, default=20.0, metavar="S", help="of each session; default: 20"
     )
@@ -216,9 +217,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     add("--language", default="en", metavar="CODE", help="default: en")
     add_result_arguments(parser)
     options = parser.parse_args(argv)
-    for name in ("times", "seconds", "minutes"):
-        if getattr(options, name) <= 0:
-            raise UsageError(f"--{name}: expected more than 0, got {getattr(options, name):g}")
+    require_one_server(options)
     options.wire, options.no_provisional = "openai", False
     options.serve = f"--max-lag {LAG:g} {options.serve}"  # of ours, unless --serve says another
     return options

@@ -30,6 +30,8 @@ from lookhear.bench.subject import (
     begin,
     consoles,
     finish,
+    from_zero,
+    require_one_server,
     target,
     warm_up,
 )
@@ -178,14 +180,16 @@ def add_bound_arguments(parser: argparse.ArgumentParser) -> None:
     """What `bounds_of` and a search read."""
     default = Bounds()
     add: Any = parser.add_argument
-    add("--bound", type=float, default=default.lag, metavar="S", help="of p95 lag; default 2")
-    add("--final-bound", type=float, metavar="S", help="of p95 final text; default: as --bound")
-    add("--wer-slack", type=float, default=default.wer_slack, metavar="X", help="default 0.01")
-    add("--growth", type=float, default=default.growth, metavar="S", help="of lag, per minute")
-    add("--late", type=float, default=default.late, metavar="S", help="of the generator")
+    add("--bound", type=above_zero, default=default.lag, metavar="S", help="of p95 lag; default 2")
+    add(
+        "--final-bound", type=above_zero, metavar="S", help="of p95 final text; default: as --bound"
+    )
+    add("--wer-slack", type=from_zero, default=default.wer_slack, metavar="X", help="default 0.01")
+    add("--growth", type=from_zero, default=default.growth, metavar="S", help="of lag, per minute")
+    add("--late", type=from_zero, default=default.late, metavar="S", help="of the generator")
     add("--settled", action="store_true", help="count text from when it did not change any more")
     add("--most", type=int, default=64, metavar="N", help="sessions to try at most; default 64")
-    add("--tolerance", type=float, default=0.0, metavar="X", help="share of N to leave open")
+    add("--tolerance", type=from_zero, default=0.0, metavar="X", help="share of N to leave open")
 
 
 def bounds_of(options: argparse.Namespace) -> Bounds:
@@ -218,6 +222,7 @@ def main(argv: list[str]) -> int:
     add_bound_arguments(parser)
     add_result_arguments(parser)
     options = parser.parse_args(argv)
+    require_one_server(options)
     bounds = bounds_of(options)
     console, aside = consoles(options)
     with target(options, aside) as subject:

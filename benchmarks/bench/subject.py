@@ -77,13 +77,34 @@ def at_least_one(text: str) -> int:
 
 def above_zero(text: str) -> float:
     """The value of an option that says how long. ArgumentTypeError."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
+    value = _number(text)
     if not 0.0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
     return value
+
+
+def from_zero(text: str) -> float:
+    """The value of an option that says how much is left open. ArgumentTypeError."""
+    value = _number(text)
+    if not 0.0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 on, got {text!r}")
+    return value
+
+
+def _number(text: str) -> float:
+    """Not a number where the text says none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def require_one_server(options: argparse.Namespace) -> None:
+    """UsageError: one is named that runs, and arguments for one that would be started."""
+    if options.server is not None and options.serve:
+        raise UsageError(
+            f"--serve starts a server: leave --server out with it, and {SERVER_VARIABLE} unset"
+        )
 
 
 def consoles(options: argparse.Namespace) -> tuple[Console, Console]:

@@ -61,6 +61,36 @@ def test_no_time_is_no_measurement(
     assert "argument --seconds: expected a number above 0" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "x"])
+@pytest.mark.parametrize(
+    ("subcommand", "options"),
+    [
+        ("capacity", "--bound --final-bound --wer-slack --growth --late --tolerance"),
+        ("sweep", "--lengths --sessions --rates --most-rate --rate-step --bound --tolerance"),
+        ("overload", "--times"),
+        ("soak", "--share --file-seconds --file-every --every"),
+    ],
+)
+def test_what_bounds_a_measurement_is_a_number(
+    subcommand: str, options: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option in options.split():
+        with pytest.raises(SystemExit) as ended:
+            command.bench([subcommand, f"{option}={value}"])
+        assert ended.value.code == 2
+        assert f"argument {option}: expected a " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "subcommand", ["live", "capacity", "offline", "human", "overload", "soak", "abuse"]
+)
+def test_a_server_that_runs_is_not_also_started(
+    subcommand: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench(subcommand, "--server", "http://127.0.0.1:9", "--serve", "--threads 1") == 2
+    assert "--serve starts a server: leave --server out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("where", ["file", "file/below", "x" * 300])
 def test_where_results_go_is_looked_at_before_measuring(
     where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

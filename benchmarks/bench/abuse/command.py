@@ -49,6 +49,7 @@ from lookhear.bench.subject import (
     consoles,
     finish,
     models,
+    require_one_server,
     target,
     warm_up,
 )
@@ -249,6 +250,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--language", default="en", metavar="CODE", help="default: en")
     add_result_arguments(parser)
     options = parser.parse_args(argv)
+    require_one_server(options)
     if options.seconds <= 0:
         raise UsageError(f"--seconds: expected more than 0, got {options.seconds:g}")
     return options

@@ -36,10 +36,10 @@ from lookhear.bench.subject import (
     consoles,
     finish,
     models,
+    require_one_server,
     target,
     warm_up,
 )
-from lookhear.errors import UsageError
 from lookhear.transport.address import Server
 
 OURS = "--model demo-whisper --model demo-qwen3-vl"
@@ -138,21 +138,18 @@ def _options(argv: list[str]) -> argparse.Namespace:
     add_server_arguments(parser, live=False)
     add = parser.add_argument
     add("--minutes", type=above_zero, default=120.0, metavar="M", help="default: 120")
-    add("--share", type=float, default=0.8, metavar="X", help="of the places; default: 0.8")
+    add("--share", type=above_zero, default=0.8, metavar="X", help="of the places; default: 0.8")
     add(
         "--seconds", type=above_zero, default=60.0, metavar="S", help="of each session; default: 60"
     )
-    add("--file-seconds", type=float, default=60.0, metavar="S", help="of a file; default: 60")
-    add("--file-every", type=float, default=20.0, metavar="S",
+    add("--file-seconds", type=above_zero, default=60.0, metavar="S", help="of a file; default: 60")
+    add("--file-every", type=above_zero, default=20.0, metavar="S",
         help="between two files, and two videos; default: 20")  # fmt: skip
-    add("--every", type=float, default=60.0, metavar="S", help="between two rows; default: 60")
+    add("--every", type=above_zero, default=60.0, metavar="S", help="between two rows; default: 60")
     add("--language", default="en", metavar="CODE", help="default: en")
     add_result_arguments(parser)
     options = parser.parse_args(argv)
-    for name in ("minutes", "share", "seconds", "file_seconds", "file_every", "every"):
-        if getattr(options, name) <= 0:
-            expected = f"--{name.replace('_', '-')}: expected more than 0"
-            raise UsageError(f"{expected}, got {getattr(options, name):g}")
+    require_one_server(options)
     options.wire, options.no_provisional = "openai", False
     if options.server is None and not options.serve and options.model is None:
         options.serve = OURS

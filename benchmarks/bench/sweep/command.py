@@ -36,6 +36,7 @@ from lookhear.bench.subject import (
     above_zero,
     add_result_arguments,
     add_server_arguments,
+    at_least_one,
     begin,
     consoles,
     finish,
@@ -280,23 +281,24 @@ def _options(argv: list[str]) -> argparse.Namespace:
     add_server_arguments(parser)
     add: Any = parser.add_argument
     add("--variant", action="append", metavar="NAME=ARGS", help="of `lookhear serve`; repeated")
-    add("--lengths", nargs="+", type=float, default=[20.0], metavar="S", help="default: 20")
-    add("--sessions", nargs="*", type=int, default=[1], metavar="N", help="at once; default: 1")
-    add("--rates", nargs="*", type=float, default=[], metavar="R", help="files a second")
+    add("--lengths", nargs="+", type=above_zero, default=[20.0], metavar="S", help="default: 20")
+    add(
+        "--sessions",
+        nargs="*",
+        type=at_least_one,
+        default=[1],
+        metavar="N",
+        help="at once; default: 1",
+    )
+    add("--rates", nargs="*", type=above_zero, default=[], metavar="R", help="files a second")
     add("--seconds", type=above_zero, default=30.0, metavar="S", help="of each rate; default: 30")
     add("--search", action="store_true", help="the most that holds the bounds, too")
-    add("--most-rate", type=float, default=8.0, metavar="R", help="to try at most; default: 8")
-    add("--rate-step", type=float, default=0.1, metavar="R", help="of the search; default: 0.1")
+    add("--most-rate", type=above_zero, default=8.0, metavar="R", help="to try at most; default: 8")
+    add(
+        "--rate-step", type=above_zero, default=0.1, metavar="R", help="of the search; default: 0.1"
+    )
     add("--attention", action="store_true", help="attention alone, too")
     add("--language", default="en", metavar="CODE", help="default: en")
     add_bound_arguments(parser)
     add_result_arguments(parser)
-    options = parser.parse_args(argv)
-    for name in ("lengths", "sessions", "rates"):
-        if any(not value > 0 for value in getattr(options, name)):
-            raise UsageError(f"--{name}: expected numbers above 0, got {getattr(options, name)}")
-    for name in ("seconds", "most_rate", "rate_step"):
-        if not getattr(options, name) > 0:
-            option = name.replace("_", "-")
-            raise UsageError(f"--{option}: expected more than 0, got {getattr(options, name):g}")
-    return options
+    return parser.parse_args(argv)

@@ -12,10 +12,6 @@ from lookhear.errors import UsageError
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (["--lengths", "-1"], "--lengths: expected numbers above 0"),
-        (["--sessions", "0"], "--sessions: expected numbers above 0"),
-        (["--rates", "nan"], "--rates: expected numbers above 0"),
-        (["--rate-step", "0"], "--rate-step: expected more than 0"),
         (["--most", "0"], "--most: expected at least 1"),
         (["--variant", "a=--threads 1", "--variant", "a=--threads 2"], "a name of its own"),
         (["--server", "http://127.0.0.1:9", "--variant", "a="], "leave --server out"),
