@@ -144,7 +144,7 @@ class AsyncClient:
         by_url = isinstance(file, str) and is_url(file)
         data = b"" if by_url else await in_own_thread(lambda: read_medium(file))
         models = await self.models() if model is None or on_share is not None else []
-        model = model or first_able(models, "transcribe").id
+        model = first_able(models, "transcribe").id if model is None else model
         tells = on_share is not None and any(one.owned_by == "lookhear" for one in models)
         wanted = without_none(model=model, language=language, prompt=prompt)
         parts = [*wanted.items(), ("response_format", response_format), *(fields or [])]

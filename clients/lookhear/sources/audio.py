@@ -127,7 +127,7 @@ async def read_source(source: Source, rate: int | None = None) -> AsyncIterator[
     elif isinstance(source, (str, bytes, os.PathLike)):
         pieces = _in_thread(_file_pieces(source))
     else:
-        pieces = _chunks(source, rate or RATE)
+        pieces = _chunks(source, RATE if rate is None else rate)
     async for piece in pieces:
         if piece:
             yield piece

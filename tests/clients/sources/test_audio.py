@@ -179,6 +179,7 @@ async def test_a_name_that_is_no_text(tmp_path: Path) -> None:
         (np.zeros((10, 2), "f4"), 16_000, "one-dimensional"),
         (np.zeros(10, "i2"), 16_000, "float"),
         (np.zeros(10, "f4"), 3, "4000 to 384000"),
+        ([b"chunks"], 0, "4000 to 384000 Hz, got 0"),
         (["text"], None, "expected bytes of 16-bit PCM, got str"),
         (7, None, "expected a path"),
     ],

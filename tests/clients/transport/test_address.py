@@ -281,6 +281,13 @@ async def test_a_model_without_word_times_gives_the_rest(http: Any) -> None:
     assert (transcript.text, transcript.words) == ("So.", ()) and len(http.sent) == 2
 
 
+async def test_a_model_without_a_name_is_the_servers_to_refuse(http: Any) -> None:
+    error = {"message": "no model ''", "type": "invalid_request_error", "code": "model_not_found"}
+    http.answers["/v1/audio/transcriptions"] = (404, {"error": error})
+    with pytest.raises(ModelNotFound, match="no model ''"):
+        await AsyncClient(http.url).transcribe_file(b"x", model="")
+
+
 @pytest.mark.parametrize("body", [{"data": []}, {"data": [{}]}, {}, []])
 async def test_a_malformed_list_of_models(http: Any, body: Any) -> None:
     http.answers["/v1/models"] = (200, body)
