@@ -1,5 +1,5 @@
 """A private server: `lookhear serve` as a child, watched until it is ready, ended with us, also by
-SIGTERM and when the terminal is closed."""
+SIGTERM, when the terminal is closed and, on Linux, where we are killed."""
 
 from __future__ import annotations
 
@@ -212,6 +212,14 @@ def _end_in_order(number: int, _: Any) -> None:
     raise SystemExit(128 + number)
 
 
+def _ours() -> list[str]:
+    """The command as a module, one that ends with us though we be killed; but the system counts a
+    thread for its program, and only the first one lasts as long."""
+    if threading.current_thread() is not threading.main_thread():
+        return ["lookhear"]
+    return ["lookhear.commands.ended_with_us", str(os.getpid())]
+
+
 class ServerProcess(ChildServer):
     """`with ServerProcess(port=0, arguments=[...]) as server:` gives a server that is ready.
 
@@ -231,7 +239,7 @@ class ServerProcess(ChildServer):
         self.port = port or free_port()
         self.address = Server(f"http://127.0.0.1:{self.port}")
         self._on_progress = on_progress
-        command = [sys.executable, "-m", "lookhear", "serve", "--host", "127.0.0.1"]
+        command = [sys.executable, "-m", *_ours(), "serve", "--host", "127.0.0.1"]
         # Whoever ends it is the one who used it: nobody is to be waited for.
         command += ["--port", str(self.port), "--drain-seconds", "0"]
         # Its last lines are for a person, if it fails.

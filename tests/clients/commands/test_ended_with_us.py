@@ -6,8 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+from lookhear.commands.private_server import ServerProcess
 
 # The child ends by itself, if all else fails.
 PROGRAM = """
@@ -34,6 +37,21 @@ import signal, threading
 def prepare():
     threading.Thread(target=signal.sigwait, args=([signal.SIGUSR1],), daemon=True).start()
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])
+"""
+# It waits for its child, which tells when it is to end with it.
+KILLED = """
+import os, subprocess, sys
+
+CHILD = [
+    "import os, signal, sys",
+    "from lookhear.commands.ended_with_us import end_with",
+    "end_with(int(sys.argv[1]))",
+    "signal.signal(signal.SIGALRM, lambda *_: print('it went on'))",
+    "print(flush=True)",
+    "signal.alarm(30)",
+    "signal.pause()",
+]
+subprocess.run([sys.executable, "-c", "; ".join(CHILD), str(os.getpid())])
 """
 LIMIT = 30.0  # seconds for what takes a tenth of one
 
@@ -76,3 +94,38 @@ def test_nothing_is_left(number: signal.Signals, status: int, prepared: str) -> 
         program.send_signal(number)
         assert program.wait(LIMIT) == status
     assert not is_there(child), "it was waited for"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell no child")
+def test_a_server_of_ours_ends_where_we_are_killed() -> None:
+    command = [sys.executable, "-c", KILLED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"\n"
+        program.kill()
+        assert program.stdout.read() == b""  # until the child is gone, too
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell no child")
+def test_a_child_whose_parent_is_gone_already_does_not_begin() -> None:
+    program = "from lookhear.commands.ended_with_us import end_with; end_with(0); print()"
+    ended = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert (ended.returncode, ended.stdout) == (1, b"")
+
+
+class Unstarted(ServerProcess):
+    def start(self) -> None:
+        pass
+
+
+def command_of_a_server() -> list[str]:
+    with Unstarted() as process:
+        return process.command
+
+
+def test_a_private_server_is_told_whose_it_is() -> None:
+    module = "lookhear.commands.ended_with_us"
+    assert command_of_a_server()[1:4] == ["-m", module, str(os.getpid())]
+    with ThreadPoolExecutor() as threads:
+        command = threads.submit(command_of_a_server).result()
+    assert command[1:4] == ["-m", "lookhear", "serve"], "it would end with the thread"
