@@ -44,7 +44,7 @@ class GatewayConfig:
     # Of one HTTP request body, and of a recording that is fetched to be transcribed: an hour at
     # 16 kHz, not compressed, is 110 MiB.
     max_upload_bytes: int = 128 * 1024 * 1024
-    drain_seconds: float = 20.0  # for what is under way when the server is to end; 0: none
+    drain_seconds: float = 20.0  # for what is under way when server or session is to end; 0: none
     max_json_bytes: int = 4 * 1024 * 1024  # of one request or message, but for long strings in it
     max_bodies_bytes: int = 512 * 1024 * 1024  # of all HTTP requests, received and not done with
     max_unfinished_bytes: int = 256 * 1024 * 1024  # of WebSocket messages that have only begun

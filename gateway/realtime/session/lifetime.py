@@ -14,16 +14,18 @@ from lookhear.gateway.services.services import Services
 
 
 class Lifetime:
-    """Of one session. end: called with its last words."""
+    """Of one session. end: called with its last words, and with the same once more where it still
+    lasts after `drain_seconds`."""
 
     def __init__(self, services: Services, end: Callable[[ProtocolError, Close], None]) -> None:
         config, clock = services.config, services.clock
         self._idleness = Idleness(config.first_message_seconds, config.idle_seconds, clock())
         self._most = config.max_session_seconds
+        self._patience = config.drain_seconds
         self._clock = clock
         self._refusals = services.refusals
         self._end: Callable[[ProtocolError, Close], None] | None = end
-        self._timers: list[asyncio.TimerHandle | None] = [None, None]
+        self._timers: list[asyncio.TimerHandle | None] = [None, None, None]
 
     def begin(self) -> None:
         """From now on it is watched."""
@@ -73,3 +75,7 @@ class Lifetime:
         if why.code == IDLE:
             self._refusals.add(IDLE)
         self._end(why, close)
+        # What is under way then may take for ever, as an engine that hangs does. Who is told to end
+        # twice does not wait for it.
+        loop = asyncio.get_running_loop()
+        self._timers[2] = loop.call_later(self._patience, self._end, why, close)

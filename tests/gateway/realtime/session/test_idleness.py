@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from lookhear.engine.messages import LiveLoad
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.realtime.session.idleness import Idleness
+from lookhear.gateway.realtime.session.session import RealtimeSession
 from lookhear.gateway.services.services import GRACE
 from tests.gateway.fake_engine import FakeEngine, transcript
 from tests.gateway.running import MANUAL, Client, Running, running, tone
@@ -90,6 +91,30 @@ async def test_what_was_said_before_the_silence_is_told_before_the_end() -> None
             assert error["code"] == "session_idle" and close == [1001, "session idle"]
             *_, completed, last = client.seen
             assert completed["transcript"] == transcript(8000) and last["error"] == error
+
+
+@pytest.mark.parametrize("code", ["session_idle", "session_expired"])
+async def test_what_is_under_way_is_not_waited_for_without_end(code: str) -> None:
+    config = GatewayConfig(port=0, idle_seconds=0.05, drain_seconds=0.05)
+    async with running(config, FakeEngine(hold=True)) as gateway:
+        gateway.services.clock = clock = Clock()
+        async with gateway.client() as client:
+            await client.until("session.created")
+            await client.update(MANUAL)
+            await client.append(tone(0.5))
+            await client.until(".delta")
+            await client.send("input_audio_buffer.commit")
+            await client.until("input_audio_buffer.committed")
+            if code == "session_idle":
+                clock.now += 1.0
+            else:
+                [session] = gateway.services.sessions
+                assert isinstance(session, RealtimeSession)
+                session._lifetime._expire()
+            [error], *close = await ended(client)
+            assert error["code"] == code
+            assert close == [1001, code.replace("_", " ")]
+        await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
 
 
 class Clock:
