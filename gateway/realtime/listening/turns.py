@@ -142,7 +142,7 @@ class Turns(UnderWay):
             return
         silence = self._recent.end - max(self._voiced_until, turn.start)
         if milliseconds(silence) >= self._settings.vad().silence_duration_ms:
-            self._speech_started(turn.start)
+            self._announce(turn)  # late, and nobody speaks: it interrupts no answer
             self._commit(self._recent.end, now, by_voice=True)
 
     def wants_sound(self, heard: Heard) -> bool:
@@ -182,10 +182,16 @@ class Turns(UnderWay):
             self._open(max(sample, self._recent.start, self._floor))
         turn = self._turn
         assert turn is not None
-        if not turn.announced:  # a turn left open by manual mode is announced late
-            turn.announced = True
-            self._emitter.send(events.SpeakingStarted(turn.item, milliseconds(turn.start)))
+        if self._announce(turn):  # a turn left open by manual mode is announced late
             self._listener.on_speech()
+
+    def _announce(self, turn: Turn) -> bool:
+        """Tell the client where somebody began to speak, if it was not told."""
+        if turn.announced:
+            return False
+        turn.announced = True
+        self._emitter.send(events.SpeakingStarted(turn.item, milliseconds(turn.start)))
+        return True
 
     def _open(self, start: int) -> None:
         kept: list[Samples] | None = [] if self._listener.keeps_sound else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lookhear.media.voice.vad import SpeechStarted, SpeechStopped
+from tests.gateway.conversing import Talk
 from tests.gateway.scripted import Script, kinds
 
 MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}
@@ -71,3 +72,24 @@ def test_text_that_was_told_is_an_items() -> None:
     script.update(VOICE)
     assert "committed" in kinds(script.hear(0.1, voiced_until=0))
     assert script.cancelled == []
+
+
+def test_its_end_interrupts_no_answer_and_it_is_answered_next() -> None:
+    talk = Talk()
+    talk.update(MANUAL)
+    talk.hear(1.0, [SpeechStarted(0)], speaking=True)
+    talk.hear(1.0, [SpeechStopped(24_000)], voiced_until=SECOND)
+    talk.say_text("Tell me a story")
+    talk.respond()
+    talk.begin()
+    talk.speak("Once")
+    talk.update(VOICE)
+    frames = talk.hear(0.1, voiced_until=SECOND)
+    assert kinds(frames)[:3] == ["speech_started", "speech_stopped", "committed"]
+    assert talk.done == []
+    item = frames[0]["item_id"]
+    talk.say(item, "A short one")
+    talk.complete(item)
+    talk.end()
+    assert [response["status"] for response in talk.done] == ["completed"]
+    assert talk.prompt()[-1] == ("user", "A short one")
