@@ -129,6 +129,7 @@ class Script:
         *,
         voiced_until: int | None = None,
         speaking: bool = False,
+        is_rest: bool = False,
     ) -> list[dict[str, Any]]:
         """Audio whose samples say where they are, so that any loss or repetition shows."""
         count = round(seconds * SAMPLE_RATE)
@@ -140,7 +141,7 @@ class Script:
             self.position if voiced_until is None else voiced_until,
             speaking,
         )
-        return self._take(self.protocol.hear(heard, now=self.now))
+        return self._take(self.protocol.hear(heard, now=self.now, is_rest=is_rest))
 
     # --- engine ----------------------------------------------------------------------------------
 

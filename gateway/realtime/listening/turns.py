@@ -97,9 +97,15 @@ class Turns(UnderWay):
 
     # --- audio -----------------------------------------------------------------------------------
 
-    def hear(self, heard: Heard, *, now: float, event_id: str | None) -> None:
-        """The next samples of the session. event_id: of the append they came with."""
-        self._end_left_open(now)
+    def hear(
+        self, heard: Heard, *, now: float, event_id: str | None, is_rest: bool = False
+    ) -> None:
+        """The next samples of the session. event_id: of the append they came with. is_rest: they
+        came before, and nothing else does before a commit."""
+        # Whoever commits right behind a switch to voice detection means all that came before it.
+        has_come = len(heard.samples) > 0 and not is_rest
+        if has_come:
+            self._end_left_open(now)
         self._recent.append(heard.samples)
         self.seconds_heard += len(heard.samples) / SAMPLE_RATE
         for event in heard.events:
@@ -124,7 +130,8 @@ class Turns(UnderWay):
         self._speaking = speaking
         if self._turn is not None:
             self._feed(self._turn, self._recent.end, now, event_id)
-        self._end_left_open(now)
+        if has_come:
+            self._end_left_open(now)
         if self._turn is not None:
             self._guess(self._turn)
         self._fall_silent(self._recent.end)

@@ -267,15 +267,18 @@ class RealtimeProtocol:
             self._emitter.refuse(cannot_hear("audio"), event_id)
         return self._take()
 
-    def hear(self, heard: Heard, *, now: float, event_id: str | None = None) -> list[Output]:
-        """The next samples of the session. event_id: of the append they came with."""
+    def hear(
+        self, heard: Heard, *, now: float, event_id: str | None = None, is_rest: bool = False
+    ) -> list[Output]:
+        """The next samples of the session. event_id: of the append they came with. is_rest: see
+        `Turns.hear`."""
         assert self.can_hear
         if (submit := self._speakers.hear(self._settings.diariser, heard.samples)) is not None:
             self._emitter.put(submit)
         if self._settings.packing is not None:
             seconds = self.seconds_heard + len(heard.samples) / SAMPLE_RATE
             self._emitter.send(events.AudioUnpacked(seconds))
-        self._turns.hear(heard, now=now, event_id=event_id)
+        self._turns.hear(heard, now=now, event_id=event_id, is_rest=is_rest)
         self._break_silence()
         return self._take()
 

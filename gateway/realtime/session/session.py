@@ -334,8 +334,8 @@ class RealtimeSession:
         event_id = appends[-1].event_id if appends else None
         try:
             async for part in self._hearing.heard(chunks, wants, flush=flush, ends=ends):
-                now = self._services.clock()
-                self._apply(self._protocol.hear(part, now=now, event_id=event_id))
+                now, is_rest = self._services.clock(), not appends
+                self._apply(self._protocol.hear(part, now=now, event_id=event_id, is_rest=is_rest))
         except ProtocolError as problem:
             self._apply([*self._protocol.refuse(problem), Close(1008, problem.code)])
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from lookhear.media.voice.vad import SpeechStarted, SpeechStopped
 from tests.gateway.conversing import Talk
+from tests.gateway.fake_engine import transcript
+from tests.gateway.running import running, tone
 from tests.gateway.scripted import Script, kinds
 
 MANUAL: dict[str, Any] = {"audio": {"input": {"turn_detection": None}}}
@@ -93,3 +97,26 @@ def test_its_end_interrupts_no_answer_and_it_is_answered_next() -> None:
     talk.end()
     assert [response["status"] for response in talk.done] == ["completed"]
     assert talk.prompt()[-1] == ("user", "A short one")
+
+
+@pytest.mark.parametrize("voiced_until", [0, SECOND])
+@pytest.mark.parametrize("rest", [0.0, 0.01])
+def test_a_commit_behind_the_switch_ends_it_whole(voiced_until: int, rest: float) -> None:
+    script = manual()
+    script.hear(5.0, voiced_until=voiced_until)
+    script.update(VOICE)
+    assert script.hear(rest, voiced_until=voiced_until, is_rest=True) == []
+    frames = script.client("input_audio_buffer.commit")
+    assert kinds(frames) == ["committed", "added", "done"]
+    assert frames[0]["item_id"] == "item_1"
+    assert script.samples("item_1") == list(range(script.position))
+
+
+async def test_the_rest_of_what_came_before_the_switch_does_not_end_it() -> None:
+    async with running() as gateway, gateway.client() as client:
+        await client.until("session.created")
+        await client.update(MANUAL)
+        await client.append(tone(2.0))
+        await client.update(VOICE)
+        await client.send("input_audio_buffer.commit")
+        assert (await client.until(".completed"))["transcript"] == transcript(2 * SECOND)
