@@ -5,6 +5,7 @@ The transcript of speech is `N samples`. An answer tells the messages it has see
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import threading
@@ -39,6 +40,8 @@ class TalkingServer:
     error: dict[str, Any] | None = None
     deaf: bool = False  # every transcription fails
     silent: bool = False  # nothing is said in any turn
+    slow: int = 0  # a transcript comes behind what so many events after the commit cause
+    committing: asyncio.Event = field(default_factory=asyncio.Event)  # a commit has come
     drops: list[Drop] = field(default_factory=list)
     wavers: bool = False
     told: list[list[str]] = field(default_factory=list)
@@ -100,6 +103,8 @@ class _Talk:
         self.sent = self.answers = self.turns = self.samples = 0
         self.said: dict[str, list[str]] = {}  # by item
         self.open: str | None = None  # id of the answer that is held
+        self.unheard: tuple[str, str] | None = None  # an item and its transcript, still to be told
+        self.due = 0  # behind so many events it is told
 
     async def run(self) -> None:
         try:
@@ -123,6 +128,8 @@ class _Talk:
                 await self.emit("error", error={"event_id": event.get("event_id"), **error})
             else:
                 await self.take(event)
+            if self.unheard is not None and len(self.server.received) == self.due:
+                await self.transcribe(*self.unheard)
 
     async def emit(self, kind: str, **fields: Any) -> None:
         if self.sent == self.drop.after_events:
@@ -168,6 +175,7 @@ class _Talk:
             await self.emit(f"conversation.item.{kind}", item=item, previous_item_id=None)
 
     async def commit(self) -> None:
+        self.server.committing.set()
         self.turns += 1
         item = f"spoken_{self.turns}"
         await self.emit("input_audio_buffer.committed", item_id=item, previous_item_id=None)
@@ -179,6 +187,11 @@ class _Talk:
         text, self.samples = "" if self.server.silent else f"{self.samples} samples", 0
         self.said[item] = [text]
         self.told.append(f"user: {text}")
+        self.unheard, self.due = (item, text), len(self.server.received) + self.server.slow
+
+    async def transcribe(self, item: str, text: str) -> None:
+        self.unheard = None
+        about = {"item_id": item, "content_index": 0}
         await self.emit(_TRANSCRIPTION + "delta", **about, delta=text)
         await self.emit(_TRANSCRIPTION + "completed", **about, transcript=text)
 

@@ -55,6 +55,10 @@ class Conversation:
         self._speaking = asyncio.Lock()  # the server has one buffer for what is said
         # Of committed speech, by item; an error in place of text if there is none.
         self._transcripts: dict[str, asyncio.Future[str | LookhearError]] = {}
+        # Places in the log are those of sending, as the server handles events in that order; what
+        # becomes of them is told later, and not in that order.
+        self._commit_place = 0  # of the newest commit
+        self._spoken_places: dict[str, int] = {}  # of what has no transcript yet, by item
         self._response: Response | None = None  # the one being written
         self._asked: Channel | None = None  # where
         self._place: int | None = None  # of the answer in the log, if it is to be there
@@ -102,8 +106,13 @@ class Conversation:
         item_id = f"item_{secrets.token_hex(12)}"
         item = {"id": item_id, "type": "message", "role": role, "content": content}
         create = {"type": "conversation.item.create", "item": item}
-        await self._connection.ask(create, item_added(item_id))
-        self._log.created(item)
+
+        async def send(channel: Channel) -> None:
+            place = self._log.place()
+            await channel.ask(create, item_added(item_id))
+            self._log.created(item, place)
+
+        await self._connection.with_retries(send)
         return item_id
 
     async def add_image(self, image: Medium, detail: str | None = None) -> str:
@@ -172,6 +181,7 @@ class Conversation:
                 await channel.send({"type": "input_audio_buffer.append", "audio": audio, **name})
                 if waiter.reply.done():  # refused: the rest would be too
                     return
+        self._commit_place = self._log.place()
         await channel.send({"type": "input_audio_buffer.commit", **name})
 
     async def _clear(self, channel: Channel) -> None:
@@ -295,9 +305,11 @@ class Conversation:
         kind = message["type"]
         if kind == "input_audio_buffer.committed":
             self._transcripts[message["item_id"]] = asyncio.get_running_loop().create_future()
+            self._spoken_places[message["item_id"]] = self._commit_place
         elif kind in (f"{_TRANSCRIPTION}completed", f"{_TRANSCRIPTION}failed"):
+            place = self._spoken_places.pop(message["item_id"], None)
             if kind.endswith("completed"):
-                self._log.spoken(message["item_id"], str(message["transcript"]))
+                self._log.spoken(message["item_id"], str(message["transcript"]), place)
             transcript = self._transcripts.get(message["item_id"])
             if transcript is not None and not transcript.done():
                 failed = kind.endswith("failed")
@@ -326,6 +338,7 @@ class Conversation:
         for transcript in self._transcripts.values():
             if not transcript.done():
                 transcript.set_result(error)
+        self._spoken_places.clear()  # it is said again, and behind what was told again
         if self._response is not None:
             self._response.fail(error)
 

@@ -36,15 +36,16 @@ class ConversationLog:
         self._spacing = 1000.0 / frames_per_second
         self._newest: int | None = None  # of the frames, milliseconds
 
-    def created(self, item: Mapping[str, Any]) -> None:
-        """The server has this item, at the end."""
-        self._add(self.place(), item)
+    def created(self, item: Mapping[str, Any], place: int | None = None) -> None:
+        """The server has this item, at the `place` that it had when it was sent; None: the end."""
+        self._add(self.place() if place is None else place, item)
 
-    def spoken(self, item_id: str, transcript: str) -> None:
-        """What was said became this item. Of silence nothing is left to tell."""
+    def spoken(self, item_id: str, transcript: str, place: int | None = None) -> None:
+        """What was said became this item, at the `place` that it had when it was committed; None:
+        the end. Of silence nothing is left to tell."""
         if transcript:
             part = {"type": "input_audio", "transcript": transcript}
-            self.created(_message(item_id, "user", part))
+            self.created(_message(item_id, "user", part), place)
 
     def answered(self, item_id: str, text: str, place: int) -> None:
         """An answer; it stands at the `place` that it had when it was asked for."""

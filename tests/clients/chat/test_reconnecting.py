@@ -91,6 +91,33 @@ async def test_a_drop_at_any_event_loses_nothing(code: int | None) -> None:
     assert drops > 30, drops
 
 
+async def test_what_was_said_keeps_its_place_though_its_transcript_comes_late() -> None:
+    async with TalkingServer(drops=[Drop(after_events=12)], slow=1).running() as server:
+        async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+            saying = asyncio.create_task(talk.add_audio(chunks()))
+            await server.committing.wait()
+            answer = await talk.respond().read()
+            assert await saying == "60000 samples"
+            await talk.add_text("And?")
+    assert talk.reconnects == 1
+    assert server.told[-1] == ["user: 60000 samples", f"assistant: {answer.text}", "user: And?"]
+
+
+async def test_what_was_typed_before_or_behind_what_was_said_stays_there() -> None:
+    async with TalkingServer(drops=[Drop(after_events=11)], slow=2).running() as server:
+        async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
+            typing = asyncio.create_task(talk.add_text("Before."))
+            saying = asyncio.create_task(talk.add_audio(chunks()))
+            await server.committing.wait()
+            await talk.add_text("Behind.")
+            await talk.add_text("Far behind.")
+            await asyncio.gather(typing, saying)
+            await talk.add_text("And?")
+    assert talk.reconnects == 1 and server.told[0] == server.told[-1]
+    assert server.told[0][:2] == ["user: Before.", "user: 60000 samples"]
+    assert server.told[0][2:] == ["user: Behind.", "user: Far behind.", "user: And?"]
+
+
 async def test_an_answer_that_nobody_read_to_its_end_is_told_again_too() -> None:
     async with TalkingServer(drops=[Drop(after_events=7)]).running() as server:
         async with AsyncClient(server.url, retry=AT_ONCE).conversation() as talk:
