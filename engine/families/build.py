@@ -121,8 +121,11 @@ def _weights(config: EngineConfig, folder: Path, family: Family, device: str) ->
     """Bytes of all that is loaded; a head's are few."""
     unread = (*family.unread, *family.apart.get(config.role, ()))
     count = weight_bytes(folder, config.dtype, device, unread)
-    if config.draft_model and not is_head(small := Path(config.draft_model)):
+    has_draft = config.draft_model and config.role != "encoder"
+    if has_draft and not is_head(small := Path(config.draft_model)):
         count += weight_bytes(small, config.dtype, device)
+    if config.aligner and family.takes_aligner:
+        count += weight_bytes(Path(config.aligner), config.dtype, device)
     return count
 
 

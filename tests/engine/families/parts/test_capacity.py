@@ -69,6 +69,19 @@ def test_a_draft_models_weights_are_counted_too(
         build.build_core(config, lambda stage, share: None)
 
 
+def test_an_aligners_weights_are_counted_too(
+    served_asr: Path, served_aligner: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = sum(weight_bytes(folder, "float32", "cuda") for folder in (served_asr, served_aligner))
+    card = CardMemory(free=both - 1, total=80 * GIB)
+    monkeypatch.setattr(build, "card_memory", lambda device: card)
+    config = EngineConfig(
+        model=str(served_asr), aligner=str(served_aligner), dtype="float32", device="cpu"
+    )
+    with pytest.raises(CheckpointError, match="its weights take"):
+        build.build_core(config, lambda stage, share: None)
+
+
 def test_weights_are_counted_as_they_are_served(tmp_path: Path) -> None:
     """Not as they are stored, and whatever lies beside them."""
     theirs = build_random_qwen3(tmp_path, **EXPERTS)
