@@ -48,13 +48,14 @@ def voiced_words(
 ) -> list[Word]:
     """The words in order, each within the stretch of speech that it has most of; one that touches
     none stays where it is. speech: in order and apart, counted from where the words' seconds are.
-    until: seconds of them, up to which others were said before. ends: the last word ends a segment,
-    so what it has behind a pause may be the next one's: it stays in front where it has enough.
+    until: seconds of them, up to which others were said before. ends: the last of several ends a
+    segment, so what it has behind a pause may be the next one's: it stays in front where it has
+    enough.
     """
     found: list[Word] = []
     at = 0
     for number, word in enumerate(words):
-        is_last = ends and number == len(words) - 1
+        is_last = ends and 0 < number == len(words) - 1
         while at < len(speech) and speech[at][1] <= word.start * SAMPLE_RATE:
             at += 1
         best, most = word, 0.0

@@ -58,6 +58,7 @@ def test_a_segments_last_word_is_in_front_of_the_pause_where_it_begins() -> None
     assert voiced_words([first, last], speech) == [first, word(3.8, 5.5)]
     little = word(2.9, 5.5)
     assert voiced_words([first, little], speech, ends=True) == [first, word(3.8, 5.5)]
+    assert voiced_words([last], speech, ends=True) == [word(3.8, 5.5)], "of several"
     near = [seconds(1.0, 3.1), seconds(3.3, 6.0)]
     assert voiced_words([first, last], near, ends=True) == [first, word(3.3, 5.5)]
 

@@ -66,6 +66,19 @@ def test_a_word_that_runs_into_what_is_said_next_is_its_own_segments() -> None:
     assert words[:2] == [("a", 1.0, 1.6), ("b", 1.6, 2.0)]
 
 
+def test_the_only_word_of_a_segment_is_behind_the_pause() -> None:
+    """By its time it begins long before."""
+    done = heard(
+        [(1.0, 2.0), (9.0, 9.9)],
+        11,
+        (at(0), 0, at(0.8), at(1.0), 1, at(2.8)),
+        [(0, 0), (0.4, 0.7), (0.7, 0.7), (0.7, 0.7), (1.0, 2.9), (2.9, 2.9)],
+    )
+    segments = [(round(s.start, 1), round(s.end, 1), s.text) for s in done.segments]
+    assert segments == [(1.0, 1.4, " a"), (9.0, 9.6, " b")]
+    assert [round(word.start, 1) for word in done.words] == [1.0, 9.0]
+
+
 def test_a_segment_by_the_models_times_ends_where_one_by_its_words_begins() -> None:
     done = heard(
         [(0.2, 2.4), (2.5, 3.5), (9.0, 9.9)],
