@@ -78,20 +78,30 @@ class SessionLanguage:
         self.belief = dict(belief or {})
         self.spoken = dict(spoken or {})
         self.is_solid = is_solid
+        self._next: SessionLanguage | None = None  # see `among`
 
     def among(self, candidates: Sequence[str]) -> SessionLanguage:
-        """The same, where only these may be detected from now on. Where what was likeliest is none
-        of them, nothing is known of the others."""
-        if candidates and self._likeliest() not in candidates:
-            return SessionLanguage(candidates)
-        belief = {c: p for c, p in self.belief.items() if not candidates or c in candidates}
+        """The same, where only these may be detected from now on, with what turns that are under
+        way will add to it. Where what was likeliest is none of them, nothing is known of the
+        others."""
+        self._next = SessionLanguage(candidates)
+        self._hand_on()
+        return self._next
+
+    def _hand_on(self) -> None:
+        """What is known, to those of other candidates that follow."""
+        if (after := self._next) is None:
+            return
+        possible = after.candidates or frozenset(self.belief)
+        belief: dict[str, float] = {}
+        if self._likeliest() in possible:
+            belief = {code: p for code, p in self.belief.items() if code in possible}
         total = sum(belief.values())
-        return SessionLanguage(
-            candidates,
-            {code: p / total for code, p in belief.items()},
-            {c: heard for c, heard in self.spoken.items() if not candidates or c in candidates},
-            is_solid=self.is_solid,
-        )
+        after.belief = {code: p / total for code, p in belief.items()}
+        kept = after.candidates or frozenset(self.spoken)
+        after.spoken = {c: heard for c, heard in self.spoken.items() if belief and c in kept}
+        after.is_solid = bool(belief) and self.is_solid
+        after._hand_on()
 
     def sure(self) -> str | None:
         """What the next turn is in, if that is clear before it is heard."""
@@ -155,10 +165,11 @@ class SessionLanguage:
         code = self.sure()
         is_same = self._likeliest() == before
         self.is_solid = (self.is_solid and is_same) or (code is not None and seconds >= LONG)
-        if code is None or not first or code not in first or (code == before and doubt >= ODD):
-            return
-        turns, ahead = self.spoken.get(code, (0, 0.0))
-        self.spoken[code] = turns + 1, ahead + log_odds(first, code)
+        is_odd = code == before and doubt >= ODD
+        if code is not None and first and code in first and not is_odd:
+            turns, ahead = self.spoken.get(code, (0, 0.0))
+            self.spoken[code] = turns + 1, ahead + log_odds(first, code)
+        self._hand_on()
 
     def join(self, sound: Heard, seconds: float) -> None:
         """Several turns were heard together, so many seconds, with this log-probability of each
@@ -172,3 +183,4 @@ class SessionLanguage:
             self.belief = heard
             self.spoken.pop(before or "", None)
         self.is_solid = heard[likeliest] >= SURE and seconds >= SOLID
+        self._hand_on()

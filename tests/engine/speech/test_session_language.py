@@ -104,6 +104,20 @@ def test_a_session_goes_on_in_its_language_among_other_candidates(later: list[st
     assert likeliest(speaker.language(later), heard(it=0.9, es=0.05), 1.0) == "es"
 
 
+@pytest.mark.parametrize("later", [["es", "it"], []], ids=["fewer", "any"])
+def test_candidates_may_change_while_the_turn_before_is_heard(later: list[str]) -> None:
+    """However far behind who listens is."""
+    speaker = Speaker(EarlierSpeech())
+    first = speaker.language(["es", "it", "pt"])
+    second = speaker.language(later)
+    third = speaker.language(["en", "es"])
+    first.conclude(heard(es=0.9), 4.0)
+    assert likeliest(second, heard(it=0.9, es=0.05), 1.0) == "es"
+    assert likeliest(third, heard(en=0.9, es=0.05), 1.0) == "es"
+    second.join(heard(es=0.95), SOLID)
+    assert third.is_solid
+
+
 def test_candidates_that_a_checkpoint_has_not_are_no_candidates() -> None:
     assert set(SessionLanguage(["xx"]).prior(CODES)) == set(CODES)
 
