@@ -74,7 +74,7 @@ class _Turn:
     text: list[str] = field(default_factory=list)
     audio: deque[tuple[int, AppendAudio]] = field(default_factory=deque)
     num_samples: int = 0
-    num_said: int = 0  # segments that it has left to the next, to the engine that hears it now
+    num_said: int = 0  # segments that it has left to the next
     has_ended: bool = False
 
     def samples(self, begin: int, end: int) -> NDArray[np.float32]:
@@ -91,7 +91,8 @@ class _Turn:
 
     def replay(self) -> Iterator[Message]:
         start = self.state.start
-        resume = replace(self.state, text="".join(self.text), said=[])
+        text = "".join(self.text)
+        resume = replace(self.state, text=text, said=[], num_own=self.num_said)
         yield replace(self.start, resume=resume)
         for at, message in self.audio:
             yield replace(message, samples=message.samples[max(0, start - at) :])
@@ -222,7 +223,6 @@ class Journal:
             )
         messages += self._earlier
         for turn in self._turns.values():
-            turn.num_said = 0
             messages += turn.replay()
         messages += self._media.values()
         for answer in self._answers.values():

@@ -122,7 +122,8 @@ class TurnState:
     that is not complete; untold: their tokens. is_apart: the next text wants a space in front.
     timed: seconds up to the end of the last word that was told with its times. is_alone: the open
     segment is heard without those before it. said: segments closed since the last state.
-    num_earlier: how many of the session's last segments are heard again. belief, spoken, is_solid:
+    num_earlier: how many of the session's last segments are heard again; num_own: of the last ones
+    that are recalled in front of it, how many the turn itself has said. belief, spoken, is_solid:
     of the session, once the turn is over: see `SessionLanguage`.
     """
 
@@ -145,6 +146,7 @@ class TurnState:
     is_alone: bool = False
     said: list[SaidSegment] = field(default_factory=list)
     num_earlier: int = 0
+    num_own: int = 0
     belief: dict[str, float] | None = None
     spoken: dict[str, tuple[int, float]] | None = None
     is_solid: bool = False

@@ -139,7 +139,8 @@ class SpeechDesk:
         live = self._family.start_turn(message, language, speaker.earlier)
         speaker.add(key, live)
         self._make_room(core)
-        return self._listen(session, speaker, core) if is_one_more else []
+        num_own = message.resume.num_own if message.resume else 0
+        return self._listen(session, speaker, core, num_own) if is_one_more else []
 
     def _speaker(self, session: str) -> Speaker:
         speaker = self._speakers.get(session)
@@ -157,12 +158,15 @@ class SpeechDesk:
         admission.enter(session)
         return None
 
-    def _listen(self, session: str, speaker: Speaker, core: EngineCore) -> list[Event]:
-        """To the turn that is next, with all that came of it while it waited."""
+    def _listen(
+        self, session: str, speaker: Speaker, core: EngineCore, num_own: int = 0
+    ) -> list[Event]:
+        """To the turn that is next, with all that came of it while it waited. num_own: as in
+        `TurnState`."""
         if speaker.head is None:
             return []
         key, live = speaker.head
-        speaker.earlier.begin_turn()
+        speaker.earlier.begin_turn(num_own)
         core.add(key, Priority.LIVE, live, session)
         return self._settled(key, live, core)
 

@@ -118,9 +118,9 @@ class EarlierSpeech:
             self._drop(count if sizes[-1] <= self._longest else len(sizes))
         return True
 
-    def begin_turn(self) -> None:
-        """What is added from now on is another turn's."""
-        self._own = self._own_latest = 0
+    def begin_turn(self, num_own: int = 0) -> None:
+        """What is added from now on is another turn's, and so are the last ones that were."""
+        self._own = self._own_latest = num_own
 
     def take_back(self) -> None:
         """What the present turn has added, which was never said now."""

@@ -48,9 +48,11 @@ def sessions(draw: st.DrawFn) -> dict[str, Speech]:
     return {f"t{number}": speech for number, speech in enumerate(turns)}
 
 
-@pytest.mark.parametrize("deaths", [[], [Death(34)]], ids=["one engine", "two engines"])
-def test_what_was_cleared_was_never_said(deaths: list[Death]) -> None:
-    """Two segments of the cancelled turn were over. deaths: in the turn before."""
+@pytest.mark.parametrize("at", [None, 34, 112, 117])
+def test_what_was_cleared_was_never_said(at: int | None) -> None:
+    """Two segments of the cancelled turn were over. at: where an engine died, in the turn before or
+    behind one of these segments."""
+    deaths = [] if at is None else [Death(at)]
     times = [(0.3, 0.8), (0.9, 1.4), (3.5, 4.0), (4.1, 4.6)]
     before = Speech([f" w0.{i}" for i in range(4)], times)
     speeches = {"t0": before, "t1": Speech([f" w1.{i}" for i in range(4)], times, before)}
