@@ -98,10 +98,15 @@ def letters(parts: Iterable[str]) -> int:
     return sum(char.isalnum() for part in parts for char in part)
 
 
+def is_unspaced(text: str) -> bool:
+    """Whether its first letter is of a script that writes no blanks between words."""
+    return _IS_UNSPACED.match(text) is not None
+
+
 def behind(before: str, text: str) -> str:
     """What of a text is of the last word before it, if it begins within that or with a sign."""
-    is_unspaced = _IS_UNSPACED.match(before.rstrip(JOINERS)[-1:]) is not None
-    return (_NEXT_LETTER if is_unspaced else _NEXT_WORD).split(text, 1)[0]
+    is_within = is_unspaced(before.rstrip(JOINERS)[-1:])
+    return (_NEXT_LETTER if is_within else _NEXT_WORD).split(text, 1)[0]
 
 
 def rest(before: str, text: str) -> str:

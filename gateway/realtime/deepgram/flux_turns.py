@@ -114,8 +114,9 @@ class FluxTurn(Turn):
         settled = "" if self.words else self.text
         sure = round(self.confidence or 0.0, 4)
         told += [{"word": word, "confidence": sure} for word in settled.split()]
-        guess = self.guess
-        if told and guess[:1].strip():  # it goes on with the last of them
+        begun = self._begins(self.guess) if self.words else ""
+        guess = begun + self.guess
+        if told and not begun and guess[:1].strip():  # it goes on with the last of them
             more = shapes.behind(self.text, guess)
             told[-1]["word"] += more
             if any(char.isalnum() for char in more):

@@ -17,6 +17,9 @@ from lookhear.gateway.realtime.protocol.dialect import Json
 from lookhear.gateway.who_speaks import LiveSpeakers
 
 _MARKS = re.compile(r"[^\w\s]+")
+_BEGUN = re.compile(r"(?:^|\s)([^\w\s]+)\Z")  # signs behind a blank: a word begins with them
+_GOES_ON = re.compile(r"[^\w\s]*[^\W_]")
+_OPENING = re.compile("[([{“‘«‹„‚¿¡「『（［｛《〈【〔]")
 PIECE_SECONDS = 3.0  # from which on a piece is final once more text has come
 
 
@@ -37,7 +40,8 @@ class Turn:
     shown: tuple[str, int] = ("", 0)  # text and number of words of the last interim result
     speakers: LiveSpeakers | None = None  # who says its words, if that is wanted
     _rest: str = ""  # of the last word, in the text that was added last
-    _marks: str = ""  # at its head, that were given to the last word
+    _marks: str = ""  # at its head, that were given to the last word and may be the next one's
+    _begun: str = ""  # signs in front of it with which its first word begins
 
     def commit(self, start: float, seconds: float) -> None:
         """It is known where it begins, and that it ends."""
@@ -47,19 +51,36 @@ class Turn:
 
     def add(self, text: str, logprobs: Sequence[TokenLogprob] | None) -> None:
         """More of it is sure. The guess is what is left of it."""
-        self._rest = shapes.rest(self.text, text) if self.words else ""
+        self._begun = self._begins(text)
+        is_apart = not self.words or bool(self._begun)
+        self._rest = "" if is_apart else shapes.rest(self.text, text)
         marks = _MARKS.match(text)
         self._marks = ""
-        if marks is not None and self.words and not self._rest:  # of a word told before them
-            last, self._marks = self.words[-1], marks[0]
-            self.words[-1] = replace(last, word=last.word + self._marks)
+        if marks is not None and not is_apart and not self._rest:  # of a word told before them
+            last, signs = self.words[-1], marks[0]
+            follows = text[marks.end() :][:1]
+            if follows.strip() or (not follows and shapes.is_unspaced(last.word)):
+                signs = _OPENING.split(signs, maxsplit=1)[0]  # the others are of what follows
+            self._marks = "" if follows.isspace() else signs
+            self.words[-1] = replace(last, word=last.word + signs)
         self.text += text
         self.logprobs += [token.logprob for token in logprobs or ()]
         self.guess = self.guess[len(text) :] if self.guess.startswith(text) else ""
 
+    def _begins(self, text: str) -> str:
+        """Signs at the end of what is there with which the first word of a text begins. Where words
+        have no blanks between them, none does."""
+        begun = _BEGUN.search(self.text)
+        if begun is None or not _GOES_ON.match(text) or shapes.is_unspaced(text[:1]):
+            return ""
+        is_told = bool(self.words) and self.words[-1].word == begun[1]  # as a word of its own
+        return "" if is_told else begun[1]
+
     def hear(self, words: Sequence[Word]) -> None:
         """Those of the text that was added last."""
         new = list(words)
+        if self._begun and new:
+            new[0] = replace(new[0], word=self._begun + new[0].word)
         if self._marks and new and (at := self._marks.find(new[0].word[:1])) >= 0:
             # Some are words, as the % of "50%" where words have no blanks between them.
             last, kept = self.words[-1], len(self.words[-1].word) - len(self._marks) + at
@@ -76,7 +97,7 @@ class Turn:
                 end=rest[-1].end,
                 probability=min(word.probability for word in [self.words[-1], *rest]),
             )
-        self._rest = self._marks = ""
+        self._rest = self._marks = self._begun = ""
         self.words += new
 
     @property

@@ -101,6 +101,49 @@ def test_words_without_blanks_are_the_same_however_the_text_comes(
 
 
 @pytest.mark.parametrize(
+    ("language", "tokens"),
+    [
+        ("en", [" She", " said", ' "', "hello,", '"', ' "', "yes", '"', " he", " said"]),
+        ("en", [" Well", "...", " .", "net", " is"]),
+        ("en", [" the", " (", "old", ")", " (", "new", ")."]),
+        ("en", [" all", " '", "old", "'", " -", "five"]),
+        ("es", [" Hola", ".", " ¿", "Qué", "?", " Ya"]),
+    ],
+)
+def test_signs_are_of_the_word_that_the_text_joins_them_to(
+    language: str, tokens: list[str]
+) -> None:
+    text = "".join(tokens).strip()
+    for count in (0, 1, 2, 3):
+        for cuts in combinations(range(1, len(tokens)), count):
+            cut_text, words = told(tokens, cuts, language)
+            assert cut_text == text
+            assert [word.word for word in words] == text.split()
+
+
+@pytest.mark.parametrize(
+    ("language", "tokens"),
+    [
+        ("zh", ["他", "说", ":", "“", "好", "”", "。", "我", "(", "也", ")", "说"]),
+        ("ja", ["「", "はい", "」", "「", "いいえ", "」", "と"]),
+    ],
+)
+def test_where_words_have_no_blanks_an_opening_sign_is_not_of_the_one_before(
+    language: str, tokens: list[str]
+) -> None:
+    _, whole = told(tokens, (), language)
+    for count in (1, 2, 3):
+        for cuts in combinations(range(1, len(tokens)), count):
+            _, words = told(tokens, cuts, language)
+            assert [w.word.rstrip("」") for w in words] == [w.word for w in whole]
+
+
+def test_closing_signs_at_the_end_of_what_is_settled_are_of_the_word_before() -> None:
+    turn = said(("„Ja", ["„Ja"]), ("“", []), (" sagt", ["sagt"]))
+    assert [word.word for word in turn.words] == ["„Ja“", "sagt"]
+
+
+@pytest.mark.parametrize(
     ("settled", "guess", "words"),
     [
         ("你好", "我是学生", [("你", 0.9), ("好", 0.8), ("我是学生", 0.0)]),
@@ -118,3 +161,11 @@ def test_a_guess_goes_on_with_the_last_settled_word_in_its_own_script_only(
     turn.hear([Word(part, i, i + 1.0, 0.9 - i / 10) for i, part in enumerate(parts)])
     turn.guess = guess
     assert [(word["word"], word["confidence"]) for word in turn.all_words()] == words
+
+
+def test_a_guess_begins_with_the_signs_in_front_of_it() -> None:
+    turn = FluxTurn(0.0, 0.0)
+    turn.add("the (", None)
+    turn.hear([Word("the", 0.0, 1.0, 0.9)])
+    turn.guess = "old) and"
+    assert [word["word"] for word in turn.all_words()] == ["the", "(old)", "and"]
