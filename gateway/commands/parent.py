@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import shutil
 import socket
 import tempfile
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from lookhear.gateway.workers.portions import engines_of, portion
 from lookhear.gateway.workers.supervisor import Setup, Supervisor
 
 MEMORY = "/dev/shm"  # a folder, of Linux
+ROOM = 1 << 20  # bytes for what a worker counts
 WORKER = "lookhear.gateway.commands.worker"  # what their processes run
 
 
@@ -68,11 +70,22 @@ async def lead(
 
 
 def _shared_folder(workers: int) -> tempfile.TemporaryDirectory[str]:
-    """In memory where there is a place for that: others may fill a disk. Raises OSError."""
+    """In memory where there is room for that, as others may fill a disk; on the disk where only
+    that has some. Raises OSError."""
     try:
-        return _folder_in(MEMORY, workers)
+        made = _folder_in(MEMORY, workers)
     except OSError:
         return _folder_in(None, workers)
+    if not _has_room(MEMORY, workers) and _has_room(tempfile.gettempdir(), workers):
+        with contextlib.suppress(OSError):
+            other = _folder_in(None, workers)
+            made.cleanup()
+            return other
+    return made
+
+
+def _has_room(folder: str, workers: int) -> bool:
+    return shutil.disk_usage(folder).free >= workers * ROOM
 
 
 def _folder_in(parent: str | None, workers: int) -> tempfile.TemporaryDirectory[str]:

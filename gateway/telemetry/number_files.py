@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from prometheus_client.mmap_dict import MmapedDict
 log = logging.getLogger(__name__)
 
 FIRST_BYTES = 1 << 16  # as prometheus_client begins
+PAUSE = 1.0  # seconds before a file that had no room is tried again
 _BESIDE_KEY = 32  # bytes of an entry, at most: its length, what fills it up, two numbers
 
 
@@ -30,10 +32,8 @@ class ReservedFile(MmapedDict):
         self._reserved = 0  # bytes that are on the disk
         self._positions: dict[str, int] = {}
         self._f: Any = None  # until there is one
-        if self._make(Path(filename)):
-            base: Any = super()
-            base.__init__(filename, read_mode)
-            self._reserved = self._capacity
+        self._path, self._read_mode = Path(filename), read_mode
+        self._open()
 
     def read_value(self, key: str) -> tuple[float, float]:
         """The number and its time; 0 of one that has no room."""
@@ -48,6 +48,16 @@ class ReservedFile(MmapedDict):
         if self._has_room(key):
             base: Any = super()
             base.write_value(key, value, timestamp)
+
+    def _open(self) -> bool:
+        """Whether there is a file now. As long as there is none that is tried now and then."""
+        self._tried = time.monotonic()
+        if not self._make(self._path):
+            return False
+        base: Any = super()
+        base.__init__(str(self._path), self._read_mode)
+        self._reserved = self._capacity
+        return True
 
     def _make(self, path: Path) -> bool:
         """Whether the file is there. Nobody reads it before it is whole."""
@@ -70,8 +80,10 @@ class ReservedFile(MmapedDict):
         what prometheus_client makes of it."""
         if key in self._positions:
             return True
-        if self._f is None:
+        if self._f is None and (time.monotonic() < self._tried + PAUSE or not self._open()):
             return False
+        if key in self._positions:  # of a process that had the same number
+            return True
         if self._used + len(key.encode()) + _BESIDE_KEY <= self._reserved:
             return True
         try:

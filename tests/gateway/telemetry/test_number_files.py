@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lookhear.gateway.telemetry import number_files
 from lookhear.gateway.telemetry.metrics import FOLDER_VARIABLE
 from lookhear.gateway.telemetry.number_files import FIRST_BYTES, ReservedFile
 
@@ -97,6 +98,18 @@ def test_who_gets_no_file_has_no_numbers(tmp_path: Path, opened: Open, disk: Dis
     file.write_value("key", 1.0, 0.0)
     assert file.read_value("key") == (0.0, 0.0)
     assert not os.listdir(tmp_path)
+
+
+def test_a_file_that_had_no_room_is_made_once_there_is(
+    tmp_path: Path, opened: Open, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(number_files, "PAUSE", 0.0)
+    path = tmp_path / "counter_1.db"
+    file = opened(path)
+    file.write_value("key", 1.0, 0.0)
+    disk.free = FIRST_BYTES
+    file.write_value("key", 2.0, 0.0)
+    assert kept(path) == {"key": 2.0} and file.read_value("key") == (2.0, 0.0)
 
 
 NUMBERS = """
