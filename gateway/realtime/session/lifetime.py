@@ -77,5 +77,6 @@ class Lifetime:
         self._end(why, close)
         # What is under way then may take for ever, as an engine that hangs does. Who is told to end
         # twice does not wait for it.
-        loop = asyncio.get_running_loop()
-        self._timers[2] = loop.call_later(self._patience, self._end, why, close)
+        if self._timers[2] is None:
+            loop = asyncio.get_running_loop()
+            self._timers[2] = loop.call_later(self._patience, self._end, why, close)
