@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from lookhear.engine.messages import LiveLoad
 from lookhear.gateway.config import GatewayConfig
 from lookhear.gateway.realtime.session.idleness import Idleness
+from lookhear.gateway.realtime.session.lifetime import Lifetime
 from lookhear.gateway.realtime.session.session import RealtimeSession
 from lookhear.gateway.services.services import GRACE
 from tests.gateway.fake_engine import FakeEngine, transcript
@@ -115,6 +116,18 @@ async def test_what_is_under_way_is_not_waited_for_without_end(code: str) -> Non
             assert error["code"] == code
             assert close == [1001, code.replace("_", " ")]
         await gateway.engine.wait_for(lambda: not gateway.engine.sessions)
+
+
+async def test_who_is_over_for_two_reasons_leaves_no_timer() -> None:
+    said: list[str | None] = []
+    async with running() as gateway:
+        lifetime = Lifetime(gateway.services, lambda why, _: said.append(why.code))
+        lifetime.end_idle(1.0, "without one")
+        timer = lifetime._timers[2]
+        lifetime._expire()
+        lifetime.cancel()
+    assert said == ["session_idle", "session_expired"]
+    assert timer is not None and timer.cancelled()
 
 
 class Clock:
