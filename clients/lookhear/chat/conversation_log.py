@@ -75,6 +75,9 @@ class ConversationLog:
     def refused(self, event_id: str) -> None:
         """The server did not take the frame with this name: it would not take it again either."""
         self._keep(lambda event: event.get("event_id") != event_id)
+        # The next one may follow the newest that the server has as soon as if this had never been.
+        frames = [event for _, event in self._entries if event["type"] == _FRAME]
+        self._newest = frames[-1]["timestamp_ms"] if frames else None
 
     def forget_frames(self) -> None:
         """Nor is anything that the camera showed."""

@@ -335,6 +335,18 @@ def test_the_camera_is_remembered_as_the_server_does() -> None:
     assert [e.get("timestamp_ms") for _, e in log.events()] == [None, None, 0]
 
 
+@pytest.mark.parametrize("before", [[], [0]])
+def test_what_comes_soon_after_a_refused_frame_is_remembered(before: list[int]) -> None:
+    log = ConversationLog(frames_per_second=4.0)
+    for milliseconds in before:
+        log.seen(frame_at(milliseconds))
+    log.seen({**frame_at(1000), "event_id": "broken"})
+    log.refused("broken")
+    log.seen(frame_at(1100))
+    log.seen(frame_at(1200))
+    assert [event["timestamp_ms"] for _, event in log.events()] == [*before, 1100]
+
+
 def test_an_answer_keeps_its_place_whatever_goes_meanwhile() -> None:
     log = ConversationLog(frames=4, frames_per_second=1.0)
     for second in range(8):
