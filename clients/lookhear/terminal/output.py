@@ -48,7 +48,9 @@ def print_event(event: Event | AnswerEvent | QuestionHeard) -> None:
 
 
 def require_writable(path: Path) -> None:
-    """OutputError unless a file of that name can be made: asked before the work, not after it."""
+    """OutputError unless a file of that name can be made: asked before the work, not after it.
+    Behind a link it is the file that this names."""
+    folder = _folder(path)
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -57,10 +59,15 @@ def require_writable(path: Path) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
     if stat.S_ISDIR(mode):
         raise OutputError(f"cannot write {path}: expected a file, got a folder")
-    if not mode and not path.parent.is_dir():
-        raise OutputError(f"cannot write {path}: there is no folder {path.parent}")
-    if not os.access(path if mode else path.parent, os.W_OK):
+    if not mode and not folder.is_dir():
+        raise OutputError(f"cannot write {path}: there is no folder {folder}")
+    if not os.access(path if mode else folder, os.W_OK):
         raise OutputError(f"cannot write {path}: not allowed to")
+
+
+def _folder(path: Path) -> Path:
+    """Where the file is, or would be made."""
+    return Path(os.path.realpath(path)).parent if os.path.islink(path) else path.parent
 
 
 def write_file(path: Path, text: str) -> None:
@@ -72,9 +79,10 @@ def write_file(path: Path, text: str) -> None:
 
 
 def is_replaceable(path: Path) -> bool:
-    """Whether it is a file or nothing yet, not a pipe or a device. OutputError."""
+    """Whether `replace_file` can write it: it is a file or nothing yet, not a pipe or a device, and
+    another one may be made beside it. OutputError."""
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)
+        return stat.S_ISREG(os.stat(path).st_mode) and os.access(_folder(path), os.W_OK)
     except FileNotFoundError:
         return True
     except OSError as error:

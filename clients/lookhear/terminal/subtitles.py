@@ -101,9 +101,9 @@ _SUFFIXES = {".srt": srt, ".vtt": vtt, ".txt": txt}
 
 
 class TranscriptFile:
-    """A .srt, .vtt or .txt that is whole after every turn; a pipe or a device of that name is
-    written to by `save` alone. What was there before is left alone until the first of them, or
-    `save`. UsageError, OutputError."""
+    """A .srt, .vtt or .txt that is whole after every turn; a pipe or a device of that name, or a
+    file in a folder that takes no other, is written to by `save` alone. What was there before is
+    left alone until the first of them, or `save`. UsageError, OutputError."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)

@@ -341,6 +341,10 @@ def test_where_the_text_goes_is_looked_at_before_transcribing(
     assert transcribe(server, "a.wav", "--out", "no/such/x.srt") == 1
     assert transcribe(server, "a.wav", "--live", "--out", "no/such/x.srt") == 1
     assert "there is no folder no/such" in capsys.readouterr().err
+    os.symlink("no/such.srt", "linked.srt")
+    for live in ([], ["--live"]):
+        assert transcribe(server, "a.wav", "--out", "linked.srt", *live) == 1
+        assert "cannot write linked.srt: there is no folder /" in capsys.readouterr().err
     for several in ([], ["--live"], ["b.mp3"]):
         assert transcribe(server, "a.wav", *several, "--out", "x" * 300 + ".srt") in (1, 2)
         (line,) = capsys.readouterr().err.splitlines()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lookhear.errors import UsageError
+from lookhear.errors import OutputError, UsageError
 from lookhear.live.events import Said, TurnCompleted
 from lookhear.terminal.subtitles import TranscriptFile, cues, srt, txt, vtt
 
@@ -108,6 +108,32 @@ def test_a_new_file_is_as_readable_as_others(tmp_path: Path) -> None:
     (tmp_path / "link.srt").symlink_to("talk.srt")
     TranscriptFile(str(tmp_path / "link.srt")).add(TURNS[0])
     assert (tmp_path / "talk.srt").stat().st_mode == other.stat().st_mode
+
+
+def test_a_file_in_a_folder_that_takes_no_other_is_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "texts").mkdir()
+    path, link = tmp_path / "texts" / "talk.srt", tmp_path / "link.srt"
+    path.write_text("of yesterday, and a good deal longer than what is said today" * 3)
+    link.symlink_to(path)
+    # Of root no folder keeps anything out.
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place) != path.parent)
+    for name in (path, link):
+        file = TranscriptFile(str(name))
+        before = path.read_text()
+        file.add(TURNS[0])
+        assert path.read_text() == before
+        file.save()
+        assert path.read_text() == srt(TURNS[:1])
+
+
+@pytest.mark.parametrize("target", ["nowhere/talk.srt", "other.srt"])
+def test_a_link_into_a_folder_that_is_missing_is_no_place(target: str, tmp_path: Path) -> None:
+    (tmp_path / "link.srt").symlink_to(target)
+    (tmp_path / "other.srt").symlink_to("nowhere/talk.srt")
+    with pytest.raises(OutputError, match=r"cannot write .*link\.srt: there is no .*/nowhere$"):
+        TranscriptFile(str(tmp_path / "link.srt"))
 
 
 def test_a_pipe_is_written_into_once(tmp_path: Path) -> None:
