@@ -22,21 +22,20 @@ from lookhear.terminal.transcript import LiveTranscript
 
 @contextlib.contextmanager
 def first_interrupt(finish: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C calls `finish`, the next one ends the program; the first one ends it where
-    a loop takes no signals, as on Windows."""
+    """The first Ctrl-C calls `finish`, the next one ends the program, also where the loop is held
+    up: by a pipe that nobody reads."""
     loop = asyncio.get_running_loop()
 
-    def handle() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
-        finish()
+    def handle(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        loop.call_soon_threadsafe(finish)
 
-    with contextlib.suppress(NotImplementedError):
-        loop.add_signal_handler(signal.SIGINT, handle)
+    # A handler of the loop's would be called only when the loop gets on.
+    before = signal.signal(signal.SIGINT, handle)
     try:
         yield
     finally:
-        with contextlib.suppress(NotImplementedError):
-            loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
 
 async def transcribe_live(

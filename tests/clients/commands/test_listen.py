@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from lookhear.commands import main as cli
+from lookhear.terminal import subtitles
 from lookhear.terminal.status_line import StatusLine
 from tests.clients.counting_server import CountingServer, Drop, said, speech
 from tests.clients.threads import on_thread
@@ -223,6 +224,20 @@ def test_ctrl_c_ends_a_pipe_that_does_not(
         monkeypatch.setattr(sys, "stdin", stdin)
         assert cli.main(["listen", "-", "--server", counting.url]) == 0
     assert capsys.readouterr().out == " ".join(said(WORDS)) + "\n"
+
+
+def test_ctrl_c_ends_the_waiting_for_somebody_who_reads_the_text(
+    counting: CountingServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def wait_for_a_reader(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    os.mkfifo(tmp_path / "talk.srt")
+    monkeypatch.setattr(subtitles, "write_file", wait_for_a_reader)
+    with piped(monkeypatch, PCM):
+        command = ["listen", "-", "--server", counting.url]
+        assert cli.main([*command, "--out", f"{tmp_path}/talk.srt"]) == 130
 
 
 class Typed:

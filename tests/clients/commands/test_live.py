@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -16,7 +17,7 @@ from lookhear.terminal.status_line import StatusLine
 from lookhear.terminal.subtitles import FORMATS
 
 
-async def test_where_a_loop_takes_no_signals_ctrl_c_is_left_alone(
+async def test_where_a_loop_takes_no_signals_ctrl_c_finishes_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As on Windows."""
@@ -24,11 +25,22 @@ async def test_where_a_loop_takes_no_signals_ctrl_c_is_left_alone(
     def refuse(*_: object) -> None:
         raise NotImplementedError
 
-    loop = asyncio.get_running_loop()
+    loop, finished = asyncio.get_running_loop(), asyncio.Event()
     monkeypatch.setattr(loop, "add_signal_handler", refuse)
     monkeypatch.setattr(loop, "remove_signal_handler", refuse)
-    with first_interrupt(lambda: None):
-        pass
+    before = signal.getsignal(signal.SIGINT)
+    with first_interrupt(finished.set):
+        signal.raise_signal(signal.SIGINT)
+        await finished.wait()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+async def test_the_second_ctrl_c_ends_what_holds_up_the_loop() -> None:
+    finished: list[bool] = []
+    with pytest.raises(KeyboardInterrupt), first_interrupt(lambda: finished.append(True)):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+    assert not finished
 
 
 @pytest.mark.parametrize("form", ["srt", "vtt"])
