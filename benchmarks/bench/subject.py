@@ -148,18 +148,31 @@ def private_server(options: argparse.Namespace, console: Console) -> Iterator[Se
     """`lookhear serve` with --model and the arguments of --serve, as a child that ends with us.
     Unless they say so it refuses nobody: how it is with too many is to be measured.
 
-    Unless a model is named it is the toy for the toy's recordings, for people's what serve takes.
+    Unless a model is named, also in a file, it is the toy for the toy's recordings, for people's
+    what serve takes. UsageError: arguments that serve does not take.
     """
     if not server_installed():
         raise NotInstalled('no --server URL given: name one, or pip install "lookhear[server]"')
     arguments = ["--max-lag", "0", *options.serve.split()]
     if options.model:
         arguments += ["--model", options.model]
-    usual = None if options.data == HUMAN else TOY  # the recordings are the toy's
+    usual = TOY if options.data != HUMAN and not _names_a_model(arguments) else None
     with contextlib.ExitStack() as stack:
         with progress(console, "starting the server") as show:
             server = stack.enter_context(ServerProcess(0, arguments, show, usual_model=usual))
         yield server
+
+
+def _names_a_model(arguments: list[str]) -> bool:
+    """Whether these, or a file that they name, say what is to be served. UsageError."""
+    # A client without a server has none of this.
+    from lookhear.engine.config import ConfigError
+    from lookhear.gateway.commands.settings import DEFAULT, read_settings
+
+    try:
+        return read_settings(arguments, {}).origins["model"] != DEFAULT
+    except ConfigError as error:
+        raise UsageError(f"--serve: {error}") from None
 
 
 def models(subject: Target) -> tuple[str, str | None]:
