@@ -161,7 +161,10 @@ class ChatAnswer(Streamer):
         if self._calls is None:
             self._pass(said, events)
         else:
-            self._hand_on(self._calls, self._calls.push(said), events)
+            was_calling = self._calls.is_calling
+            self._hand_on(self._calls.push(said), events)
+            if was_calling or self._calls.is_calling:  # log probabilities are of what is said
+                self._pending.clear()
 
     def _pass(self, said: str, events: list[Event]) -> None:
         may_stop = self._num_told > self._sampling.min_tokens
@@ -169,7 +172,7 @@ class ChatAnswer(Streamer):
             session, name = self._message.session, self._message.answer
             events.append(AnswerText(session, name, text, tokens=self._take_pending()))
 
-    def _hand_on(self, calls: CallReader, pieces: list[Piece], events: list[Event]) -> None:
+    def _hand_on(self, pieces: list[Piece], events: list[Event]) -> None:
         """What was found in the text; up to a stop text, which calls cannot hold."""
         session, name = self._message.session, self._message.answer
         for piece in pieces:
@@ -185,8 +188,6 @@ class ChatAnswer(Streamer):
                     events.append(AnswerCall(session, name, self._num_calls - 1, tool, ""))
                 case CallArguments(text):
                     events.append(AnswerCall(session, name, self._num_calls - 1, None, text))
-        if calls.is_calling:  # log probabilities are of what is said
-            self._pending.clear()
 
     def _take_pending(self) -> list[ChosenToken] | None:
         tokens, self._pending = self._pending, []
@@ -212,7 +213,9 @@ class ChatAnswer(Streamer):
             self._say(*self._thinking.push(self._detokenizer.flush()), events)
             self._say(*self._thinking.flush(), events)
             if self._calls is not None:
-                self._hand_on(self._calls, self._calls.flush(), events)
+                self._hand_on(self._calls.flush(), events)
+                if self._calls.is_forced or self._calls.is_calling:
+                    self._pending.clear()
         if not self._stops.has_stopped and (rest := self._stops.flush()):
             events.append(AnswerText(session, name, rest, tokens=self._take_pending()))
         if self._pending:

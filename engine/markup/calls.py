@@ -56,7 +56,7 @@ class CallReader:
     ) -> None:
         assert is_sure or not is_forced
         self._family = family
-        self._is_forced = is_forced
+        self.is_forced = is_forced
         self._tools = frozenset(tools)
         self._is_sure = is_sure
         self._stage = Stage.TEXT
@@ -84,7 +84,7 @@ class CallReader:
         """No more text. What a call lacks is not made up; one whose name is not known is none."""
         held, self._held = self._held, ""
         match self._stage:
-            case Stage.TEXT if self._is_forced:
+            case Stage.TEXT if self.is_forced:
                 return []  # a tag that was cut off
             case Stage.TEXT:
                 is_gap = self.calls and not held.strip()

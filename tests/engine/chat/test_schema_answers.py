@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -13,7 +14,14 @@ from hypothesis import strategies as st
 
 from lookhear.engine.core.core import EngineCore
 from lookhear.engine.core.request import RequestError
-from lookhear.engine.messages import AnswerCompleted, AnswerFailed, AnswerText, Event
+from lookhear.engine.messages import (
+    AnswerCall,
+    AnswerCompleted,
+    AnswerFailed,
+    AnswerText,
+    Event,
+    Tool,
+)
 from lookhear.engine.sampling.grammar import GrammarMatcher
 from tests.engine.chat.asking import (
     ask,
@@ -300,6 +308,21 @@ def test_log_probabilities_are_told_of_the_answer_alone(
         tokens = [token for event in mine for token in event.tokens or ()]
         spelt = b"".join(bytes(token.bytes) for token in tokens).decode()
         assert spelt == text(events, f"a{seed}")
+
+
+def test_log_probabilities_are_not_told_of_calls(core: EngineCore) -> None:
+    """Nor of the end of one, or of the beginning of one that is cut off in its tag."""
+    must: dict[str, Any] = {"tools": [Tool("look", "", json.dumps(FORM))], "must_call": True}
+    for parallel, most in itertools.product([False, True], [2, 5, 9, 400]):
+        name = f"{parallel} {most}"
+        one = ask(
+            user("What is it?"), answer=name, logprobs=1, temperature=1.0, seed=most,
+            max_tokens=most, parallel_calls=parallel, **must,
+        )  # fmt: skip
+        core.submit(one)
+    events = rest(core)
+    assert any(isinstance(event, AnswerCall) for event in events)
+    assert not [e for e in events if isinstance(e, AnswerText) and (e.text or e.tokens)]
 
 
 def test_a_pattern_that_is_found_to_be_too_much_work_only_in_a_step(folder: Path) -> None:
