@@ -296,7 +296,7 @@ class Turns(UnderWay):
         turn.wants_answer = by_voice and detection is not None and detection.create_response
         self._floor = max(self._floor, turn.end)
         if turn.announced:
-            self._emitter.send(events.SpeakingStopped(turn.item, milliseconds(end)))
+            self._emitter.send(events.SpeakingStopped(turn.item, milliseconds(max(end, turn.end))))
         if turn.failure is None:
             self._emitter.submit(EndTurn(self._emitter.session, turn.name))
         turn.part = AudioContent(spoken=turn.spoken)

@@ -1,4 +1,4 @@
-"""A turn that is open when voice detection is switched on ends, and begins, where it should."""
+"""Turns whose detection changes while they are open end, and begin, where they should."""
 
 from __future__ import annotations
 
@@ -55,6 +55,18 @@ def test_one_of_the_voice_that_went_on_by_hand_is_told_of_once() -> None:
     frames = script.hear(0.1, voiced_until=SECOND)
     assert kinds(frames) == ["speech_stopped", "committed", "added", "done"]
     assert script.samples("item_1") == list(range(4000, 2 * SECOND))
+
+
+def test_a_turn_that_a_shorter_silence_ends_ends_where_it_was_heard_to() -> None:
+    """The detector names where that silence was over; what came since is the turn's, too."""
+    script = Script()
+    script.hear(1.0, [SpeechStarted(0)], speaking=True)
+    script.hear(2.0, voiced_until=SECOND, speaking=True)
+    sooner = {"type": "server_vad", "silence_duration_ms": 300}
+    script.update({"audio": {"input": {"turn_detection": sooner}}})
+    frames = script.hear(0.1, [SpeechStopped(SECOND + 4800)], voiced_until=SECOND)
+    assert kinds(frames) == ["speech_stopped", "committed", "added", "done"]
+    assert frames[0]["audio_end_ms"] == len(script.samples("item_1")) // 16 == 3000
 
 
 def test_where_nobody_has_spoken_there_is_none() -> None:
