@@ -211,6 +211,8 @@ def _layout(shapes: Shapes) -> tuple[list[int], int]:
 
 def to_device(values: Numbers, dtype: torch.dtype, device: torch.device) -> Tensor:
     """A new tensor on the device; nobody waits for the copy."""
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        values = values.copy()  # of a message: torch has no tensors that cannot be written
     host = torch.as_tensor(values, dtype=dtype)
     if device.type == "cpu":
         return host
