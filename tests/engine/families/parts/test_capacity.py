@@ -15,6 +15,7 @@ from lookhear.engine.families import build, qwen3, qwen3_asr, qwen3_vl, whisper
 from lookhear.engine.families.family import weight_bytes
 from lookhear.engine.families.parts.capacity import GIB, CardMemory, card_memory, check_room, fitted
 from tools.random_checkpoints.qwen3 import EXPERTS, build_random_qwen3
+from tools.random_checkpoints.qwen3_vl import build_random_qwen3_vl
 
 WHISPER, QWEN3 = whisper.FAMILY.card_rows, qwen3.FAMILY.card_rows
 QWEN3_ASR, QWEN3_VL = qwen3_asr.FAMILY.card_rows, qwen3_vl.FAMILY.card_rows
@@ -67,6 +68,21 @@ def test_a_draft_models_weights_are_counted_too(
     config = EngineConfig(model=str(tmp_path), draft=str(tmp_path), dtype="float32", device="cpu")
     with pytest.raises(CheckpointError, match="its weights take"):
         build.build_core(config, lambda stage, share: None)
+
+
+def test_an_encoder_apart_counts_no_draft_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It loads none."""
+    build_random_qwen3_vl(folder := tmp_path / "seeing")
+    build_random_qwen3(small := tmp_path / "small")
+    alone = weight_bytes(folder, "float32", "cuda", qwen3_vl.FAMILY.apart["encoder"])
+    card = CardMemory(free=alone, total=80 * GIB)
+    monkeypatch.setattr(build, "card_memory", lambda device: card)
+    config = EngineConfig(
+        model=str(folder), draft=str(small), role="encoder", dtype="float32", device="cpu"
+    )
+    assert build.build_core(config, lambda stage, share: None)
 
 
 def test_an_aligners_weights_are_counted_too(
