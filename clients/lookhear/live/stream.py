@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import (
     ConnectionClosed,
     ConnectionClosedError,
@@ -39,6 +39,7 @@ from lookhear.sources.microphone import Microphone
 from lookhear.sources.pcm import RATE, SAMPLE_BYTES
 from lookhear.transport.address import Server
 from lookhear.transport.realtime import (
+    Opening,
     close_reason,
     lost_connection,
     open_realtime,
@@ -150,7 +151,7 @@ class LiveStream:
 
     # --- the connection ---------------------------------------------------------------------------
 
-    def _connect(self) -> connect:
+    def _connect(self) -> Opening:
         query = without_none(intent="transcription", model=self._options.model)
         return open_realtime(self._server, self._resume.query or query)
 

@@ -90,6 +90,9 @@ class Channel:
             lost, transient = lost_connection(self._server, error)
             self.state = _state_after(transient)
             raise lost from error
+        except ConnectionFailed:
+            self.state = _state_after(transient=False)
+            raise
         self.state = ChannelState.OPEN
         self._receiver = asyncio.create_task(self._receive(self._socket))
 

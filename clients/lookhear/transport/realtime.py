@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
-from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidProxy, InvalidStatus
 from websockets.typing import Subprotocol
 
 from lookhear.errors import (
@@ -30,9 +30,40 @@ LONGEST_RETRY_AFTER = 60.0  # seconds: whatever a server says, it is asked again
 ERRORS_BEFORE_CLOSE = frozenset({"server_error", "session_expired", "session_idle"})
 
 
-def open_realtime(server: Server, query: Mapping[str, str]) -> connect:
-    """The connection to `/v1/realtime?query`: to await, or to enter with `async with`."""
-    return connect(
+class Opening:
+    """A connection that is being made: to await, or to enter with `async with`. ConnectionFailed:
+    the environment names a proxy that cannot be used. Else what websockets raises."""
+
+    def __init__(self, server: Server, made: connect) -> None:
+        self._server = server
+        self._made = made
+        self._socket: ClientConnection | None = None
+
+    def __await__(self) -> Generator[Any, None, ClientConnection]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> ClientConnection:
+        self._socket = await self
+        return self._socket
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._socket is not None, "not entered"
+        await self._socket.close()
+
+    async def _open(self) -> ClientConnection:
+        try:
+            return await self._made
+        except (InvalidProxy, ImportError, ValueError) as error:
+            expected = "expected a proxy as http://HOST:PORT in http_proxy or https_proxy"
+            if isinstance(error, ImportError):  # a SOCKS proxy
+                expected = "a SOCKS proxy needs pip install python-socks"
+            failed = f"cannot reach {self._server.base_url}: {expected}; {in_words(error)}"
+            raise ConnectionFailed(failed) from error
+
+
+def open_realtime(server: Server, query: Mapping[str, str]) -> Opening:
+    """The connection to `/v1/realtime?query`."""
+    made = connect(
         server.websocket_url("/realtime", query),
         subprotocols=[Subprotocol("realtime")],
         additional_headers=server.headers(),
@@ -42,6 +73,7 @@ def open_realtime(server: Server, query: Mapping[str, str]) -> connect:
         open_timeout=10,
         close_timeout=0.5,
     )
+    return Opening(server, made)
 
 
 def parse_frame(frame: str | bytes) -> dict[str, Any]:

@@ -452,3 +452,23 @@ async def test_a_session_that_is_forgotten_ends_wherever_it_is_collected() -> No
         finally:
             gc.enable()
     assert text.split() == said(*TURNS) and server.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("variable", "proxy", "expected"),
+    [
+        ("http_proxy", "127.0.0.1:9", "as http://HOST:PORT"),
+        ("http_proxy", "http://127.0.0.1:xx", "as http://HOST:PORT"),
+        ("socks_proxy", "socks5://127.0.0.1:9", "pip install python-socks"),
+    ],
+    ids=["no scheme", "no port", "socks"],
+)
+async def test_a_proxy_that_cannot_be_used_is_named(
+    variable: str, proxy: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, proxy)
+    client = AsyncClient("http://gpu-box.example:8000", retry=AT_ONCE)
+    with pytest.raises(ConnectionFailed, match=expected):
+        [event async for event in client.transcribe(chunked(b"ab" * 100))]
+    with pytest.raises(ConnectionFailed, match=expected):
+        await client.conversation().__aenter__()
