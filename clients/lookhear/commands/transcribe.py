@@ -24,7 +24,7 @@ from lookhear.errors import InvalidRequest, OutputError, SourceError, UsageError
 from lookhear.sources.audio import at_pace, read_source, require_playable
 from lookhear.sources.files import is_url, require_file
 from lookhear.sources.level_meter import LevelMeter
-from lookhear.terminal.output import require_writable, write_file
+from lookhear.terminal.output import json_text, require_writable, write_file
 from lookhear.terminal.progress import progress
 from lookhear.terminal.status_line import StatusLine
 from lookhear.terminal.subtitles import TranscriptFile
@@ -236,7 +236,9 @@ def _deliver(
     if form == "json":
         data = json.loads(answer)
         if several and target is None:  # an object per line that says which file it is
-            answer = json.dumps({"file": file, **data}, ensure_ascii=False)
+            answer = json_text({"file": file, **data})
+        elif target is None:
+            answer = json_text(data, indent=2)
         else:
             answer = json.dumps(data, ensure_ascii=False, indent=2)
     if target is not None:

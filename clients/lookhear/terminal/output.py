@@ -8,6 +8,7 @@ import io
 import json
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -44,7 +45,14 @@ def as_json(event: Event | AnswerEvent | QuestionHeard) -> dict[str, Any]:
 
 def print_event(event: Event | AnswerEvent | QuestionHeard) -> None:
     """One line of JSON on stdout, written at once."""
-    print(json.dumps(as_json(event), ensure_ascii=False), flush=True)
+    print(json_text(as_json(event)), flush=True)
+
+
+def json_text(data: Any, indent: int | None = None) -> str:
+    """For stdout. Where that is not UTF-8 it is ASCII: what is put in place of a character that an
+    encoding has not is not JSON."""
+    is_utf8 = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
+    return json.dumps(data, ensure_ascii=not is_utf8, indent=indent)
 
 
 def require_writable(path: Path) -> None:
