@@ -22,7 +22,7 @@ from lookhear.bench.recordings.human import HUMAN
 from lookhear.bench.recordings.speech import crowd, long_session
 from lookhear.bench.result_file import add_file_arguments, write_result
 from lookhear.bench.wires.registry import WIRES
-from lookhear.commands.private_server import ServerProcess, server_installed
+from lookhear.commands.private_server import NEEDS_SERVER, ServerProcess, server_installed
 from lookhear.errors import NotInstalled, UsageError
 from lookhear.terminal.progress import progress
 from lookhear.transport.address import KEY_VARIABLE, SERVER_VARIABLE, Server, usual_server
@@ -152,7 +152,7 @@ def private_server(options: argparse.Namespace, console: Console) -> Iterator[Se
     what serve takes. UsageError: arguments that serve does not take.
     """
     if not server_installed():
-        raise NotInstalled('no --server URL given: name one, or pip install "lookhear[server]"')
+        raise NotInstalled(f"no --server URL given: name one; one of its own needs {NEEDS_SERVER}")
     arguments = ["--max-lag", "0", *options.serve.split()]
     if options.model:
         arguments += ["--model", options.model]

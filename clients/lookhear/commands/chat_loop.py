@@ -145,9 +145,14 @@ class ChatLoop:
 
 
 def _files(rest: str) -> list[str]:
-    """Names as a shell would take them: terminals quote what is dropped on them."""
+    """Names as a shell would take them: terminals quote what is dropped on them. On Windows a
+    backslash stands between folders."""
+    shell = shlex.shlex(rest, posix=True, punctuation_chars=False)
+    shell.whitespace_split, shell.commenters = True, ""
+    if os.name == "nt":
+        shell.escape = ""
     try:
-        return shlex.split(rest)
+        return [*shell]
     except ValueError:  # a lone quote: then it is part of the name
         return [rest.strip()]
 

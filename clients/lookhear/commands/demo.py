@@ -20,7 +20,12 @@ from rich.table import Table
 from rich.text import Text
 
 from lookhear.client import AsyncClient
-from lookhear.commands.private_server import ServerProcess, free_port, server_installed
+from lookhear.commands.private_server import (
+    NEEDS_SERVER,
+    ServerProcess,
+    free_port,
+    server_installed,
+)
 from lookhear.commands.server_choice import about_toy, started_server
 from lookhear.errors import LookhearError, SourceError, UsageError
 from lookhear.live.events import TextDelta, TurnCompleted, TurnFailed
@@ -155,7 +160,7 @@ def run(*, once: bool, port: int, file: str | None, model: str | None) -> int:
         raise UsageError(f"demo: --port: expected 0 to {MOST_PORT}, got {port}")
     console = Console(highlight=False)
     if not server_installed():
-        console.print('lookhear demo needs pip install "lookhear\\[server]"', style="red")
+        console.print(f"lookhear demo needs {NEEDS_SERVER}", style="red", markup=False)
         return 2
     try:
         if file is not None:

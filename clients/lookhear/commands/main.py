@@ -14,7 +14,8 @@ from typing import cast
 
 import lookhear
 from lookhear.commands import chat, environment, listen, transcribe, variables, wyoming
-from lookhear.commands.server_choice import EXPLANATION, NEEDS_SERVER, add_server_arguments
+from lookhear.commands.private_server import NEEDS_SERVER
+from lookhear.commands.server_choice import EXPLANATION, add_server_arguments
 from lookhear.errors import (
     KEY_HINT,
     AddressError,

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lookhear.commands.private_server import is_running, server_installed
+from lookhear.commands.private_server import NEEDS_SERVER, is_running, server_installed
 from lookhear.errors import (
     KEY_HINT,
     AddressError,
@@ -27,7 +27,6 @@ from lookhear.errors import (
 from lookhear.transport.address import KEY_VARIABLE, SERVER_VARIABLE, Server, usual_server
 
 LOCAL = "lookhear.local"  # the entry-point group of what the server part knows of this machine
-NEEDS_SERVER = "pip install 'lookhear[server]'"
 PIPED_WIDTH = 1000  # columns: what a program reads is not wrapped
 TIMEOUT = 10.0  # seconds to wait for the server
 WRONG_USE = 2

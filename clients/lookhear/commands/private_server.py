@@ -40,6 +40,8 @@ _NOT_OURS = [
 ]  # fmt: skip
 MODEL_VARIABLE = "LOOKHEAR_MODEL"  # what is served where no argument names a model
 _SERVER_PACKAGES = ("starlette", "uvicorn", "torch")  # what `lookhear[server]` brings
+# What whoever has no server needs. Windows lacks what keeps processes apart.
+NEEDS_SERVER = 'pip install "lookhear[server]"' if sys.platform != "win32" else "Linux or macOS"
 
 
 class ServerFailed(LookhearError):
@@ -48,7 +50,8 @@ class ServerFailed(LookhearError):
 
 def server_installed() -> bool:
     """Whether `lookhear[server]` is here. Finds the packages without importing them."""
-    return all(importlib.util.find_spec(name) is not None for name in _SERVER_PACKAGES)
+    here = [importlib.util.find_spec(name) is not None for name in _SERVER_PACKAGES]
+    return sys.platform != "win32" and all(here)
 
 
 def free_port(wanted: int = 0) -> int:
@@ -117,7 +120,10 @@ class ChildServer(ABC):
         self._name = name
         self._environment = environment
         self._start_seconds = start_seconds
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
+        try:
+            self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
+        except OSError as error:
+            raise ServerFailed(f"no folder for temporary files: {error.strerror}") from error
         self._child: subprocess.Popen[bytes] | None = None
         self._handled: list[signal.Signals] = []
 

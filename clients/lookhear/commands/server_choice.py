@@ -13,6 +13,7 @@ from rich.console import Console
 
 from lookhear.client import AsyncClient
 from lookhear.commands.private_server import (
+    NEEDS_SERVER,
     ServerFailed,
     ServerProcess,
     is_running,
@@ -25,7 +26,6 @@ from lookhear.terminal.progress import progress
 from lookhear.transport.address import DEFAULT_URL, SERVER_VARIABLE, Server, usual_server
 
 _POLL_SECONDS = 0.3  # between two looks at a server that is loading
-NEEDS_SERVER = 'pip install "lookhear[server]"'
 EXPLANATION = (
     f"Uses the server at --server or {SERVER_VARIABLE}, else one that runs at {DEFAULT_URL}, else "
     "a private one that is started and ended."
@@ -68,7 +68,8 @@ def chosen_server(
         return
     if not server_installed():
         raise NotInstalled(
-            f"no server at {DEFAULT_URL}: name one with --server URL, or {NEEDS_SERVER}"
+            f"no server at {DEFAULT_URL}: name one with --server URL; a private one needs "
+            f"{NEEDS_SERVER}"
         )
     console.print(f"no server at {DEFAULT_URL}: starting a private one", style="dim")
     with contextlib.ExitStack() as stack:

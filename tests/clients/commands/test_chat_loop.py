@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from lookhear import Client
-from lookhear.commands.chat_loop import ChatLoop
+from lookhear.commands.chat_loop import ChatLoop, _files
 from tests.clients.chat_server import ChatServer, answer, chunk
 
 
@@ -150,3 +151,22 @@ def test_ctrl_c_at_the_prompt_ends(server: ChatServer) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         converse(server, press)
+
+
+@pytest.mark.parametrize(
+    ("system", "rest", "files"),
+    [
+        ("posix", r"my\ cat.png 'a b.png'", ["my cat.png", "a b.png"]),
+        ("posix", "it's.png", ["it's.png"]),
+        ("posix", "a#1.png", ["a#1.png"]),
+        ("nt", r"C:\me\cat.png 'C:\my cats\b.png'", [r"C:\me\cat.png", r"C:\my cats\b.png"]),
+    ],
+    ids=["quoted", "half quoted", "sign", "windows"],
+)
+def test_names_of_files_are_those_of_a_shell(
+    system: str, rest: str, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(os, "name", system)
+        found = _files(rest)
+    assert found == files

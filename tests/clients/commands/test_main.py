@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import pwd
 import socket
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from importlib import metadata
@@ -151,6 +153,22 @@ def test_a_process_that_ends_leaves_the_collector_nothing_to_look_at(command: li
         [sys.executable, "-c", ENDING, *command], capture_output=True, text=True, check=True
     )
     assert int(said.stdout.splitlines()[-1]) < 1000, said.stdout
+
+
+def test_a_command_that_has_loaded_triton_ends_without_a_word(tmp_path: Path) -> None:
+    """Which complains of what is left of it."""
+    (tmp_path / "triton.py").write_text(
+        "import atexit, gc\natexit.register(lambda: print('frozen', gc.get_freeze_count()))"
+    )
+    begin = "import triton; from lookhear.__main__ import main; import sys; sys.argv[1:] = "
+    said = subprocess.run(
+        [sys.executable, "-c", f"{begin}['--version']; main()"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.endswith("frozen 0\n"), said
 
 
 @pytest.fixture
@@ -307,6 +325,20 @@ def test_a_taken_port_is_not_chosen() -> None:
         port = taken.getsockname()[1]
         assert server.free_port(port) != port
     assert server.free_port(port) == port
+
+
+def test_where_no_temporary_file_can_be_made_there_is_no_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    with pytest.raises(LookhearError, match="no folder for temporary files: No such file"):
+        server.ServerProcess()
+
+
+def test_windows_has_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert server.server_installed()
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert not server.server_installed()
 
 
 def test_a_server_that_cannot_start_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def test_the_default_server_is_listed_and_what_is_missing_is_named(
     assert title == "served by http://127.0.0.1:8000"
     assert first.split() == ["a", "?", "1.5", "M", "parameters", "served,", "the", "default"]
     assert second.split() == ["b", "?", "?", "served"]
-    assert missing == "listing local models needs pip install 'lookhear[server]'"
+    assert missing == 'listing local models needs pip install "lookhear[server]"'
 
 
 @pytest.mark.usefixtures("light")
@@ -44,7 +44,7 @@ def test_no_server_and_no_server_part_is_one_line(
     output = capsys.readouterr()
     assert output.out == "" and output.err.count("\n") == 1
     assert "name one with --server URL" in output.err
-    assert "pip install 'lookhear[server]'" in output.err
+    assert 'pip install "lookhear[server]"' in output.err
 
 
 def test_a_named_server_is_asked_wherever_the_server_part_is(
