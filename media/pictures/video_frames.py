@@ -271,7 +271,10 @@ def upright(frame: Any, aspect: float, fit_pixels: int) -> Pixels:
     saw and, beside it, how to turn it; television's pixels are not square."""
     wide = frame.width * aspect**0.5, frame.height / aspect**0.5
     width, height = fitting(max(1, round(wide[0])), max(1, round(wide[1])), fit_pixels)
-    pixels = frame.to_ndarray(format="rgb24", width=width, height=height, interpolation="AREA")
+    # Else threads are begun for every frame, which end when it is no more: at some collection.
+    pixels = frame.to_ndarray(
+        format="rgb24", width=width, height=height, interpolation="AREA", threads=1
+    )
     a, b, c, d = display_matrix(frame)
     if abs(b) + abs(c) > abs(a) + abs(d):
         pixels, a, d = pixels.transpose(1, 0, 2), c, b

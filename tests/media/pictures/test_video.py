@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import gc
 import io
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -266,6 +268,18 @@ def test_a_damaged_frame_is_replaced_by_the_one_on_display() -> None:
     # A keyframe, after a choice for which a later reference had to be decoded too.
     lost = without_packet(made("matroska", "libx264"), 30)
     assert shows(load(lost, indices=(1, 30)), [1])
+
+
+def test_frames_that_are_kept_keep_no_threads() -> None:
+    """Whose stacks count against what a decoder may take, until there is a collection."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(os.listdir("/proc/self/task"))
+        load(made())
+        assert len(os.listdir("/proc/self/task")) == before
+    finally:
+        gc.enable()
 
 
 def test_audio_beside_the_video_does_not_matter() -> None:
