@@ -62,6 +62,8 @@ class ExpectingSequence(PagedSequence):
         self._prompt_demand = None
         generated, expecting = self.generated, self.expecting
         draft = self._draft[: len(sampled) - 1]
+        if self._guess:
+            self.num_guessed += len(draft)
         self._guess = ()
         expecting.read([*self.context, *draft])
         if expecting.trials is not None:

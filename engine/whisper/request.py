@@ -359,6 +359,7 @@ class WhisperSequence(RequestProgress[WhisperRequest]):
             self._complete()
         elif expecting is not None:
             self._guess = rejoined(draft, generated.tokens)
+            self.num_guessed += len(self._guess)
             self.phase = Phase.PREFILL if self._guess else Phase.DECODE
 
     def _go_on_trial(self, expecting: Expecting, trials: OnTrial) -> None:

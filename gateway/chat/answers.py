@@ -159,7 +159,8 @@ class Answers:
     async def begin(self) -> None:
         """Until the first thing comes of it: then the engine has taken the question."""
         self._first = await self._next()
-        self._gateway.metrics.first_token.observe(self._gateway.clock() - self._asked_at)
+        if not self._counts:
+            self._gateway.metrics.first_token.observe(self._gateway.clock() - self._asked_at)
 
     async def events(self) -> AsyncIterator[tuple[int, ChoiceEvent]]:
         """(choice, event) in the order in which they come, until all choices are complete."""
@@ -177,11 +178,11 @@ class Answers:
             case AnswerStarted() | AnswerText() | AnswerCall():
                 return self._open[event.answer], event
             case AnswerCompleted():
-                self._gateway.metrics.answers.labels(event.reason).inc()
+                self._ended(event.reason)
                 return self._open.pop(event.answer), event
             case AnswerFailed():
                 choice = self._open.pop(event.answer, 0)
-                self._gateway.metrics.answers.labels("failed").inc()
+                self._ended("failed")
                 size = prompt_size(event.message) if self._counts else None
                 if size is not None:
                     usage = AnswerUsage(prompt=size)
@@ -189,11 +190,16 @@ class Answers:
                 raise self._refusal(event)
             case EngineFailed():
                 self._open.clear()
-                self._gateway.metrics.answers.labels("failed").inc()
+                self._ended("failed")
                 message = f"the engine stopped: {event.message}; try again"
                 raise ApiError(503, message, code=event.code)
             case _:
                 raise AssertionError(event)
+
+    def _ended(self, outcome: str) -> None:
+        """An answer has; who has tokens of a prompt counted asks for none."""
+        if not self._counts:
+            self._gateway.metrics.answers.labels(outcome).inc()
 
     def _refusal(self, event: AnswerFailed) -> ApiError:
         """The engine's refusal, about the part or the setting that is to blame."""
@@ -229,7 +235,7 @@ class Answers:
             return
         self._is_closed = True
         for name in self._unfinished & self._open.keys():
-            self._gateway.metrics.answers.labels("cancelled").inc()
+            self._ended("cancelled")
             with contextlib.suppress(EngineUnavailable):
                 self._engine.send(CancelAnswer(self._session, name))
         self._engine.close_session(self._session)

@@ -36,7 +36,7 @@ from lookhear.gateway.realtime.protocol.conversation import (
     TextContent,
 )
 from lookhear.gateway.realtime.protocol.events import ResponseStatus
-from lookhear.gateway.realtime.protocol.outputs import Emitter, ResponseFinished
+from lookhear.gateway.realtime.protocol.outputs import Emitter, GuessAsked, ResponseFinished
 from lookhear.gateway.realtime.protocol.refusals import (
     busy,
     nothing_to_answer,
@@ -239,6 +239,7 @@ class Responses:
             begun = self.eager.claim(settings, prompt)
             if begun is not None:
                 response.tries, response.answer = 1, begun.name
+                self._emitter.put(GuessAsked(begun.name))
                 for event in begun.said:
                     self.engine(event)
                 return

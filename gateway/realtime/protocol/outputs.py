@@ -72,7 +72,15 @@ class ResponseFinished:
     status: ResponseStatus
 
 
-Output = Send | Submit | UseModel | Tune | ResetIntake | TurnFinished | ResponseFinished | Close
+@dataclass(frozen=True, slots=True)
+class GuessAsked:
+    """For metrics: somebody asks what an eager answer is the answer to."""
+
+    answer: str
+
+
+Finding = TurnFinished | ResponseFinished | GuessAsked
+Output = Send | Submit | UseModel | Tune | ResetIntake | Finding | Close
 
 
 class Emitter:

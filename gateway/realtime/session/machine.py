@@ -154,7 +154,12 @@ class RealtimeProtocol:
 
     @property
     def _is_quiet(self) -> bool:
-        return not self._turns.pending and not len(self._dialogue.responses)
+        return not self._turns.pending and not self.responses_open
+
+    @property
+    def responses_open(self) -> int:
+        """How many are made."""
+        return len(self._dialogue.responses)
 
     # --- inputs ----------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from lookhear.gateway.realtime.protocol.commands import Append, ClientCommand, C
 from lookhear.gateway.realtime.protocol.dialect import Close, Dialect
 from lookhear.gateway.realtime.protocol.events import Refused
 from lookhear.gateway.realtime.protocol.outputs import (
+    GuessAsked,
     Output,
     ResetIntake,
     ResponseFinished,
@@ -385,10 +386,8 @@ class RealtimeSession:
                     self._hearing.tune(output)
                 case ResetIntake():
                     self._hearing.end_turn(output.sample)
-                case TurnFinished():
-                    self._tally.turn(output)
-                case ResponseFinished():
-                    self._tally.response(output)
+                case TurnFinished() | ResponseFinished() | GuessAsked():
+                    self._tally.found(output)
                 case Close():
                     self._outbox.close(self._dialect.closing(output))
         if self._attachment is None and self._outbox.state is not State.OPEN:

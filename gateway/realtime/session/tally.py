@@ -16,7 +16,12 @@ from lookhear.engine.messages import (
     StartAnswer,
 )
 from lookhear.gateway.checks.checks import ProtocolError
-from lookhear.gateway.realtime.protocol.outputs import ResponseFinished, TurnFinished
+from lookhear.gateway.realtime.protocol.outputs import (
+    Finding,
+    GuessAsked,
+    ResponseFinished,
+    TurnFinished,
+)
 from lookhear.gateway.realtime.protocol.refusals import GOING_AWAY
 from lookhear.gateway.realtime.session.machine import RealtimeProtocol
 from lookhear.gateway.realtime.session.queues import Outbox
@@ -42,24 +47,50 @@ class Tally:
         self._responses = 0
         self._errors = 0
         self._asked: dict[str, float] = {}  # when, of answers that have not begun
+        self._guess: str | None = None  # an eager answer, which nobody has asked for
+        self._guess_began = False
         self._cadence = Cadence(metrics.inter_token, clock)
 
     def submitted(self, message: Message) -> None:
         """The engine was sent this."""
-        if isinstance(message, StartAnswer):
+        if isinstance(message, StartAnswer) and message.is_eager:
+            self._guess, self._guess_began = message.answer, False
+        elif isinstance(message, StartAnswer):
             self._asked[message.answer] = self._clock()
         elif isinstance(message, CancelAnswer):
             self._asked.pop(message.answer, None)
 
     def said(self, event: Event) -> None:
         """The engine said this."""
+        if self._guess is not None and getattr(event, "answer", None) == self._guess:
+            self._guess_began |= isinstance(event, AnswerStarted)
+            return
         self._cadence.said(event)
         if isinstance(event, AnswerStarted | AnswerFailed):
             asked = self._asked.pop(event.answer, None)
             if asked is not None and isinstance(event, AnswerStarted):
                 self._metrics.first_token.observe(self._clock() - asked)
 
-    def turn(self, finished: TurnFinished) -> None:
+    def found(self, what: Finding) -> None:
+        """The session's protocol tells this."""
+        match what:
+            case TurnFinished():
+                self._turn(what)
+            case ResponseFinished(_, status):
+                self._response(OUTCOMES.get(status, status))
+            case GuessAsked(answer):
+                self._ask(answer)
+
+    def _ask(self, guess: str) -> None:
+        """From now on it is an answer like any other, which may have begun before it was asked."""
+        if guess == self._guess:
+            self._guess = None
+            if self._guess_began:
+                self._metrics.first_token.observe(0.0)
+            else:
+                self._asked[guess] = self._clock()
+
+    def _turn(self, finished: TurnFinished) -> None:
         """A turn was transcribed, or was not."""
         outcome = "failed" if finished.lag is None else "completed"
         self._metrics.turns.labels(outcome).inc()
@@ -68,9 +99,8 @@ class Tally:
         else:
             self._metrics.commit_lag.observe(finished.lag)
 
-    def response(self, finished: ResponseFinished) -> None:
-        """A response ended."""
-        self._metrics.answers.labels(OUTCOMES.get(finished.status, finished.status)).inc()
+    def _response(self, outcome: str) -> None:
+        self._metrics.answers.labels(outcome).inc()
         self._responses += 1
 
     def error(self, problem: ProtocolError) -> None:
@@ -105,6 +135,8 @@ class Tally:
         self, websocket: WebSocket, outbox: Outbox, protocol: RealtimeProtocol, resumed: int
     ) -> None:
         """The one line about the whole session. websocket: its first one."""
+        for _ in range(protocol.responses_open):
+            self._response("cancelled")
         self._metrics.count_session(outbox.close_code)
         agent = websocket.headers.get("user-agent")
         log_event(

@@ -118,7 +118,22 @@ def test_any_draft_in_any_chunks_gives_the_tokens_of_plain_decoding(
     drafted, _ = run(request, seed, chunks, is_tagged=is_tagged)
     assert drafted.result().tokens == text
     assert drafted.context == plain.context == [*PROMPT, *text]
+    assert drafted.generated.num_accepted <= drafted.num_drafted
     assert len(plain.result().logprobs) == len(text)
+
+
+def test_what_is_offered_again_is_counted_again() -> None:
+    """Where a draft was wrong, and goes on as the text does."""
+    for seed in range(100):
+        text = run(make(Expectation(EXPECTED)), seed, [])[0].result().tokens
+        if len(text) > 8:
+            wrong = (text[4] + 1) % TAG
+            draft = (*text[:4], wrong, *text[3:])
+            drafted, _ = run(make(Expectation(EXPECTED), draft), seed, [])
+            assert drafted.result().tokens == text
+            assert drafted.num_drafted > len(draft)
+            return
+    raise AssertionError("no text is so long")
 
 
 @settings(deadline=None)

@@ -113,7 +113,22 @@ def _check_draft(request: WhisperRequest, seed: int, draft: list[int], kept: int
     drafted, _ = run(replace(request, draft=(*text[:kept], *draft)), seed)
     assert drafted.result().tokens == text
     assert drafted.context == plain.context
+    assert drafted.generated.num_accepted <= drafted.num_drafted
     assert len(plain.result().logprobs) == len(text)
+
+
+def test_what_is_offered_again_is_counted_again() -> None:
+    """Where a draft was wrong, and goes on as the text does."""
+    for seed in range(100):
+        text = run(REQUEST, seed)[0].result().tokens
+        if len(text) > 8:
+            wrong = (text[4] + 1) % END
+            draft = (*text[:4], wrong, *text[3:])
+            drafted, _ = run(replace(REQUEST, draft=draft), seed)
+            assert drafted.result().tokens == text
+            assert drafted.num_drafted > len(draft)
+            return
+    raise AssertionError("no text is so long")
 
 
 def test_a_draft_with_an_expected_word_in_it_saves_passes() -> None:

@@ -103,6 +103,13 @@ async def test_the_beginning_of_a_conversation_is_left_out_where_it_may_be(
     assert [message.role for message in start.messages] == ["user"]
 
 
+def told_of_answers(server: Running) -> list[str]:
+    """In `/metrics`."""
+    lines = server.services.metrics.render().decode().splitlines()
+    names = ("lookhear_answers_total", "lookhear_first_token_seconds")
+    return [line for line in lines if line.startswith(names)]
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -115,7 +122,9 @@ async def test_what_does_not_fit_is_counted_all_the_same(
 ) -> None:
     told = f"messages: expected at most {CONTEXT} tokens of prompt and answer, got 20"
     short.engine.chat.fail_next("context_length_exceeded", f"{told} + 1", 0)
+    answers = told_of_answers(short)
     counted = await http.post(path, json=body)
+    assert told_of_answers(short) == answers, "nobody is answered"
     assert (counted.status_code, counted.json()["input_tokens"]) == (200, 20)
     short.engine.chat.fail_next("context_length_exceeded", f"{told} or more + 1", 0)
     assert (await http.post(path, json=body)).status_code == 400

@@ -454,3 +454,22 @@ async def test_log_of_a_session_names_its_model(
     counted = strictly.services.metrics.registry.get_sample_value
     assert (counted("lookhear_answers_total", {"outcome": "stop"}) or 0) >= 1
     assert (counted("lookhear_first_token_seconds_count") or 0) >= 1
+
+
+async def test_an_answer_whose_client_leaves_was_cancelled(
+    strictly: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    await strictly.engine.wait_for(lambda: not strictly.engine.sessions)  # of the test before
+    caplog.set_level("INFO", "lookhear.gateway")
+    strictly.engine.be_well()
+    counted = strictly.services.metrics.registry.get_sample_value
+    before = counted("lookhear_answers_total", {"outcome": "cancelled"}) or 0
+    async with strictly.client("model=fake/vision") as client:
+        strictly.engine.chat.hold = True
+        await client.send("conversation.item.create", item=said("Tell me a long story"))
+        await client.send("response.create")
+        await client.until("output_text.delta")
+    await strictly.engine.wait_for(lambda: not strictly.engine.sessions)
+    (end,) = logged(caplog, "session.end")
+    assert end["responses"] == 1
+    assert counted("lookhear_answers_total", {"outcome": "cancelled"}) == before + 1
