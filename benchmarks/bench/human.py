@@ -77,7 +77,9 @@ class Subject:
     def files(self, sessions: Sequence[Session]) -> tuple[list[str], float]:
         """What it makes of them as files, one after the other, and the seconds that took."""
         model, tell = self.target.model, self.options.tell_language
-        work = over_http(self.client, sessions, model, 1, tell, self.console)
+        work = over_http(
+            self.client, sessions, model, 1, tell, self.console, contextlib.nullcontext()
+        )
         answers, seconds = asyncio.run(work)
         return [answer.text for answer in answers], seconds
 
@@ -265,13 +267,13 @@ def main(argv: list[str]) -> int:
     result: Json = {"scenario": "human", **begin(["human", *argv]), "conditions": []}
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(target(options, aside))
-        watch = stack.enter_context(Watch(server.pid)) if server.pid else None
         client = AsyncClient(server.address, server.api_key)
         subject = Subject(server, client, aside, options)
         result["model"] = options.model or first_able(asyncio.run(client.models()), "transcribe").id
         first = next(iter(by_language.values()))[0]
         start = replace(first, pcm=first.pcm[: int(WARM_UP_SECONDS * RATE)])
         generate(server, crowd(start, 2), 2, aside)  # does not count
+        watch = stack.enter_context(Watch(server.pid)) if server.pid else None
         for name in names:
             if name == "nobody":
                 result["conditions"].append({"condition": name, **nobody_numbers(subject)})

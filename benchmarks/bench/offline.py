@@ -15,6 +15,7 @@ import itertools
 import json
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,9 +75,10 @@ async def over_http(
     concurrency: int,
     tell_language: bool,
     console: Console,
+    watch: AbstractContextManager[object],
 ) -> tuple[list[Answer], float]:
     """The answers, and the seconds that all of them took. The first is asked for twice, and the
-    first time does not count. ServerError, ConnectionFailed."""
+    first time does not count. watch: entered while it counts. ServerError, ConnectionFailed."""
     gate = asyncio.Semaphore(concurrency)
     model = model or first_able(await client.models(), "transcribe").id
 
@@ -95,8 +97,8 @@ async def over_http(
             return Answer(answer["text"], found[0]["code"] if found else None, seconds)
 
     await ask(sessions[0])
-    began = time.monotonic()
-    with counting(console, "utterances", len(sessions)) as advance:
+    with watch, counting(console, "utterances", len(sessions)) as advance:
+        began = time.monotonic()
 
         async def counted(session: Session) -> Answer:
             answer = await ask(session)
@@ -104,7 +106,8 @@ async def over_http(
             return answer
 
         answers = await asyncio.gather(*(counted(session) for session in sessions))
-    return answers, time.monotonic() - began
+        seconds = time.monotonic() - began
+    return answers, seconds
 
 
 def numbers(sessions: Sequence[Session], run: Run) -> Json:
@@ -250,10 +253,11 @@ def _http(options: argparse.Namespace, sessions: Sequence[Session], console: Con
         if url is None:
             server = stack.enter_context(private_server(options, console))
             url = server.address.base_url
-            watch = stack.enter_context(Watch(server.pid))
+            watch = Watch(server.pid)
         client = AsyncClient(url, options.api_key)
         tell = options.language is not None
         model = options.model if options.server else None  # ours serves nothing else
-        work = over_http(client, sessions, model, options.concurrency, tell, console)
+        watched = watch or nullcontext()
+        work = over_http(client, sessions, model, options.concurrency, tell, console, watched)
         answers, seconds = asyncio.run(work)
     return Run(answers, seconds, watch.totals() if watch else {})

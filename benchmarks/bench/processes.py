@@ -18,10 +18,12 @@ WORKER = "lookhear.gateway.commands.worker"  # in the command line of one of sev
 
 @dataclass(slots=True)
 class Usage:
-    """Samples of one process: (seconds since the watch began, resident bytes, CPU seconds)."""
+    """Samples of one process: (seconds since the watch began, resident bytes, CPU seconds).
+    before: CPU seconds that it had used when the watch began."""
 
     name: str
     samples: list[tuple[float, int, float]] = field(default_factory=list)
+    before: float = 0.0
 
     def between(self, start: float, end: float) -> dict[str, float]:
         """Mean MiB and CPU seconds used per second in [start, end)."""
@@ -81,6 +83,7 @@ class Watch:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._usages: dict[int, Usage] = {}
+        self._is_begun = False  # who is there from now on began while this watches
         self._began = time.monotonic()
 
     @property
@@ -101,7 +104,7 @@ class Watch:
 
     def totals(self) -> dict[str, float]:
         """Of all processes together: CPU seconds used, and the most MiB that they held at once."""
-        cpu = sum(u.samples[-1][2] - u.samples[0][2] for u in self.usages if u.samples)
+        cpu = sum(u.samples[-1][2] - u.before for u in self.usages if u.samples)
         at_once: dict[float, int] = {}
         for usage in self.usages:
             for when, resident, _ in usage.samples:
@@ -156,8 +159,11 @@ class Watch:
                     name = self._name(process)
             except psutil.NoSuchProcess:
                 continue
-            usage = self._usages.setdefault(process.pid, Usage(name))
-            usage.samples.append((now, memory, times.user + times.system))
+            used = times.user + times.system
+            if process.pid not in self._usages:
+                self._usages[process.pid] = Usage(name, before=0.0 if self._is_begun else used)
+            self._usages[process.pid].samples.append((now, memory, used))
+        self._is_begun = True
 
     def _name(self, process: psutil.Process) -> str:
         command = " ".join(process.cmdline())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -49,3 +51,17 @@ def test_processes_of_one_name_are_added_up() -> None:
     for row in table["engine"]:
         assert row["rss_mib"] == pytest.approx(300.0) and row["cpu"] == pytest.approx(1.0)
     assert table["gateway"] == [{"minute": 0, "rss_mib": 100.0, "cpu": 0.5}]
+
+
+def test_what_a_process_used_that_began_meanwhile_counts() -> None:
+    watch = Watch(os.getpid())
+    watch._sample()
+    busy = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdout.readline()
+        watch._sample()
+        child.stdin.close()
+    assert watch.totals()["cpu_seconds"] >= 0.5
