@@ -8,6 +8,7 @@ UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "my", "yue", "km", "bo"}
 PREPENDED = "\"'“¿([{-«"
 SPOKEN = "&%@#+=×÷°§$€£¥₹"  # signs that are words where they stand apart
 APPENDED = "\"'.。,，!！?？:：”)]}、…»"
+INNER = ".,:'’-"  # signs that a word may go on behind: "3.50", "10:30", "O'Brien"
 
 
 def group_words(
@@ -15,23 +16,20 @@ def group_words(
 ) -> list[tuple[str, int, int]]:
     """Words of a text as (text, first token, last token exclusive), in order, none left out.
 
-    A word begins at a space; punctuation joins the word it belongs to. In languages without spaces
-    every group of tokens that makes whole characters is a word.
+    A word begins at a space; punctuation joins the word it belongs to, and so does what stands
+    right behind a sign within a word. In languages without spaces every group of tokens that makes
+    whole characters is a word.
     """
     pieces = whole_characters(tokens, decode_bytes)
+    is_spaced = language not in UNSPACED_LANGUAGES
     words: list[tuple[str, int, int]] = []
     for text, first, last in pieces:
-        joins = (
-            language not in UNSPACED_LANGUAGES
-            and not text.startswith(" ")
-            and not _is_punctuation(text)
-        )
-        if words and joins:
+        if words and is_spaced and not text.startswith(" ") and not _is_punctuation(text):
             before, start, _ = words[-1]
             words[-1] = (before + text, start, last)
         else:
             words.append((text, first, last))
-    return _merge_punctuation(words)
+    return _merge_punctuation(words, INNER if is_spaced else "")
 
 
 def whole_characters(
@@ -59,8 +57,9 @@ def _is_punctuation(text: str) -> bool:
     return bool(text.strip()) and all(c in PREPENDED + APPENDED for c in text.strip())
 
 
-def _merge_punctuation(words: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """Opening signs go to the next word, closing signs to the one before."""
+def _merge_punctuation(words: list[tuple[str, int, int]], inner: str) -> list[tuple[str, int, int]]:
+    """Opening signs go to the next word, closing signs to the one before, with what is behind them
+    where they are of the `inner` ones."""
     merged: list[tuple[str, int, int]] = []
     opening: tuple[str, int, int] | None = None
     for text, first, last in words:
@@ -70,7 +69,12 @@ def _merge_punctuation(words: list[tuple[str, int, int]]) -> list[tuple[str, int
         sign = text.strip()
         if text.startswith(" ") and sign and all(c in PREPENDED for c in sign):
             opening = (text, first, last)
-        elif merged and not text.startswith(" ") and sign and all(c in APPENDED for c in sign):
+        elif (
+            merged
+            and not text.startswith(" ")
+            and sign
+            and (sign[0] in inner or all(c in APPENDED for c in sign))
+        ):
             before, start, _ = merged[-1]
             merged[-1] = (before + text, start, last)
         else:

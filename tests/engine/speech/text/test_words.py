@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,26 @@ def test_words_without_spaces() -> None:
     pieces = ["今", "日は", "。", "雨"]
     words = group_words([0, 1, 2, 3], lambda t: "".join(pieces[i] for i in t).encode(), "ja")
     assert words == [("今", 0, 1), ("日は。", 1, 3), ("雨", 3, 4)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " It| costs| $|3|.|50| now",
+        " at| 10|:|30|,| or| 1|,|250|.",
+        " O|'|Brien's| well|-|known",
+        " see| www|.|example|.|org|.",
+        ' so|...| and|.|"| (|or|)|,| he',
+    ],
+    ids=["money", "numbers", "names", "address", "signs"],
+)
+def test_a_word_goes_on_behind_a_sign_within_it(text: str) -> None:
+    """As the text has it: between two words there is a blank."""
+    pieces = text.encode().split(b"|")
+    words = group_words(
+        range(len(pieces)), lambda tokens: b"".join(pieces[t] for t in tokens), "en"
+    )
+    assert [word for word, _, _ in words] == [f" {word}" for word in text.replace("|", "").split()]
 
 
 @settings(max_examples=60, deadline=None)
