@@ -23,6 +23,8 @@ from lookhear.engine.speech.text.word_times import Span, loud_stretches, voiced_
 from lookhear.engine.speech.text.words import UNSPACED_LANGUAGES
 from lookhear.engine.tokenizers.detokenizer import IncrementalDetokenizer
 
+LAST_WORD = 64  # characters that surely hold it
+
 
 class TurnText:
     """text: all that was committed. language: ISO code that is settled, or None. num_tokens: of the
@@ -112,7 +114,9 @@ class TurnText:
         """How probably a sentence ends behind all that was said, and this guess of what follows."""
         if not guess.tokens:
             return self._ended
-        return end_probability(guess.tokens, guess.logprobs, self._recognizer.decode_bytes)
+        before = self.text[-LAST_WORD:] + " " * self._is_apart
+        decode = self._recognizer.decode_bytes
+        return end_probability(guess.tokens, guess.logprobs, decode, before)
 
     def _emit(
         self, text: str, said: Hypothesis | None = None, speech: Sequence[Span] = ()

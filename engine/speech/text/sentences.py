@@ -12,6 +12,7 @@ ENDS = ".!?。！？…؟۔।։።"  # of Arabic and Urdu, Hindi, Armenian, Amh
 PAUSES = ",;:，；：、،؛"
 TRAILING = ("...", "…")
 TAIL = 12  # tokens that surely hold the last word
+TITLES = frozenset({"Mr", "Mrs", "Ms", "Dr", "St", "Sr", "Sra", "Hr", "Fr"})
 LONGEST_ABBREVIATION = 3  # letters: "Mr.", "U.S." begin with a capital and end no sentence
 
 
@@ -31,11 +32,15 @@ def sentences(
 
 
 def end_probability(
-    tokens: Sequence[int], logprobs: Sequence[float], decode_bytes: Callable[[Sequence[int]], bytes]
+    tokens: Sequence[int],
+    logprobs: Sequence[float],
+    decode_bytes: Callable[[Sequence[int]], bytes],
+    before: str = "",
 ) -> float:
     """How probable the sign was that ends the sentence at the end of a text; 0 where none does, or
-    where the text trails off. logprobs: natural logarithms, one per token."""
-    if not is_sentence(tokens, decode_bytes):
+    where the text trails off. logprobs: natural logarithms, one per token. before: the text in
+    front of these tokens."""
+    if not is_sentence(tokens, decode_bytes, before):
         return 0.0
     for token, logprob in zip(reversed(tokens), reversed(logprobs), strict=True):
         if any(sign in ENDS for sign in decode_bytes([token]).decode("utf-8", errors="replace")):
@@ -43,11 +48,20 @@ def end_probability(
     return 0.0  # a sign of several tokens
 
 
-def is_sentence(tokens: Sequence[int], decode_bytes: Callable[[Sequence[int]], bytes]) -> bool:
-    """Whether a text ends as a sentence does, and does not trail off."""
-    tail = decode_bytes(tokens[-TAIL:]).decode("utf-8", errors="replace").rstrip()
+def is_sentence(
+    tokens: Sequence[int], decode_bytes: Callable[[Sequence[int]], bytes], before: str = ""
+) -> bool:
+    """Whether a text that may be over ends as a sentence does, and does not trail off: "Yes." does,
+    "Mr." and "U.S." do not. before: as in `end_probability`."""
+    front = before if len(tokens) <= TAIL else ""
+    tail = (front + decode_bytes(tokens[-TAIL:]).decode("utf-8", errors="replace")).rstrip()
     bare = tail.rstrip(CLOSING)
-    return bool(bare) and not bare.endswith(TRAILING) and ends_sentence(tail.split()[-1])
+    if not bare or bare[-1] not in ENDS or bare.endswith(TRAILING):
+        return False
+    last = tail.split()[-1]
+    letters = last.strip(ENDS + CLOSING)
+    is_whole = len(letters) > 1 and "." not in letters and letters not in TITLES
+    return is_whole or ends_sentence(last)
 
 
 def without_signs(tokens: Sequence[int], token_bytes: Callable[[int], bytes]) -> int:

@@ -81,3 +81,28 @@ def test_who_goes_on_with_a_turn_knows_that_a_sentence_ended(tmp_path: Path) -> 
 
 def provisional(text: TurnText, guess: Hypothesis) -> list[TextProvisional]:
     return [told for told in text.provisional(guess, 0) if isinstance(told, TextProvisional)]
+
+
+@pytest.mark.parametrize(
+    ("words", "ends"),
+    [
+        ("Yes", True),
+        ("It is Tom", True),
+        ("No", True),
+        ("to Mr", False),
+        ("U.S", False),
+        ("John F", False),
+        ("and so", True),
+    ],
+)
+def test_a_sentence_ends_alike_however_much_of_it_is_said(
+    tmp_path: Path, words: str, ends: bool
+) -> None:
+    ear = Ear(make_tokenizer(tmp_path))
+    tokens, told = tuple(ear.tokenizer.encode(words + ".")), []
+    for count in range(len(tokens)):
+        text = TurnText("s", "t", TranscriptionSettings("m"), ear, TurnState())
+        said, guess = Hypothesis(tokens, (-0.5,) * len(tokens)).split(count)
+        text.commit(said)
+        told.append(text.end_probability(guess) > 0.0)
+    assert told == [ends] * len(tokens)
