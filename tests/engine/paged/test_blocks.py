@@ -109,3 +109,17 @@ def test_the_idlest_session_loses_its_pin_first() -> None:
     assert not pool.match([b"old\0", b"old\1"], 99)
     assert len(pool.match([b"new\0", b"new\1"], 99)) == 2
     assert (pool.num_evicted, pool.num_pins_dropped) == (2, 1)
+
+
+def test_of_two_blocks_with_the_same_contents_one_has_the_name() -> None:
+    """Two requests read the same prompt side by side."""
+    pool = BlockPool(4)
+    blocks = pool.allocate(2)
+    assert blocks is not None
+    for block in blocks:
+        pool.commit(block, b"same")
+    pool.check()
+    pool.release(blocks)
+    pool.check()
+    assert (pool.num_cached, pool.num_free) == (1, 2)
+    assert pool.match([b"same"], 2 * BLOCK_TOKENS) == blocks[:1]

@@ -25,6 +25,7 @@ SENTENCE = [0, 1, 2, 3, 4]
         ([*SENTENCE, 5], [0, 1, 2, 3, 6, 1, 2, 3, 4], False),
         ([6, 5], [6, 5, *SENTENCE], False),  # so short that everybody says it twice
         ([], SENTENCE, False),
+        ([6, *SENTENCE, 5], [*SENTENCE, 5, *SENTENCE], False),  # the end of one is no sentence
         ([5, 7], [*SENTENCE, *SENTENCE], False),
     ],
 )

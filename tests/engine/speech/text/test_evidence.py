@@ -218,3 +218,24 @@ def test_a_cut_commits_no_guess_at_its_end() -> None:
     assert kept(3, 5) == 3
     assert kept(0, 3) == 7, "it knew what came behind"
     assert kept(*range(7)) == 0
+
+
+def test_a_look_that_heard_other_letters_has_nothing_more_to_say() -> None:
+    pieces = [b" the", b" she", b" cat"]
+    looks = Looks()
+    looks.add(100, Hypothesis((1, 2)), 0)
+    looks.commit((0,), pieces.__getitem__)
+    assert [look.tokens for look in looks.last()] == [()]
+
+
+def test_letters_that_were_heard_in_another_language_say_nothing() -> None:
+    pieces = [b" no", b" me", b" so"]
+    config = LiveConfig(evidence=(), settled=10**6, letters=100, held_words=0)
+    for language, count in (("en", 3), ("es", 0)):
+        looks = Looks()
+        for end in (100, 200):
+            looks.add(end, Hypothesis((0, 1, 2), (-9.0,) * 3, language=language), 0)
+        new = Hypothesis((0, 1, 2), (-9.0,) * 3, language="en")
+        spell = pieces.__getitem__
+        found = num_sure(new, looks, config, spell, end=300, is_quiet=False, most=3)
+        assert found == count, language

@@ -89,3 +89,15 @@ def test_so_much_is_kept_and_no_more(lengths: list[int], kept: int) -> None:
         assert copy.rewind(str(number)) == (behind <= kept)
         assert copy.unsent == (behind if behind <= kept else 0)
     assert not log.rewind("never sent")
+
+
+def test_a_greeting_that_no_socket_took_is_not_for_the_next() -> None:
+    log = EventLog(100)
+    log.put("one", "1")
+    assert log.take(10, 9) == ["one"]
+    log.put_first("hello", "h1")
+    log.put("two", "2")
+    assert log.rewind("1")  # the second socket broke before anything was written to it
+    assert log.unsent == 3
+    log.put_first("hello again", "h2")
+    assert log.take(100, 9) == ["hello again", "two"]
