@@ -203,7 +203,7 @@ def test_the_light_client_is_light(site: Path, tmp_path: Path) -> None:
         assert done.returncode == 0 and said in done.stdout, done.stderr
     for argv, said in (
         ("serve", 'needs pip install "lookhear[server]"'),
-        ("models", "pip install 'lookhear[server]'"),
+        ("models", 'needs pip install "lookhear[server]"'),
         ("bench live", 'needs pip install "lookhear[bench]"'),
         ("bench compare", "bench compare needs the repository"),
         ("bench peers list", "bench peers needs the repository"),
