@@ -150,13 +150,17 @@ class ChildServer(ABC):
 
     def _launch(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            self.command,
+            self._begun(),
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
             env=self._environment,
             start_new_session=True,  # Ctrl-C is ours to handle: the child is ended in order
         )
+
+    def _begun(self) -> list[str]:
+        """The child's arguments when it is started, by this thread."""
+        return self.command
 
     @abstractmethod
     def _answers(self) -> bool:
@@ -218,14 +222,6 @@ def _end_in_order(number: int, _: Any) -> None:
     raise SystemExit(128 + number)
 
 
-def _ours() -> list[str]:
-    """The command as a module, one that ends with us though we be killed; but the system counts a
-    thread for its program, and only the first one lasts as long."""
-    if threading.current_thread() is not threading.main_thread():
-        return ["lookhear"]
-    return ["lookhear.commands.ended_with_us", str(os.getpid())]
-
-
 class ServerProcess(ChildServer):
     """`with ServerProcess(port=0, arguments=[...]) as server:` gives a server that is ready.
 
@@ -245,7 +241,7 @@ class ServerProcess(ChildServer):
         self.port = port or free_port()
         self.address = Server(f"http://127.0.0.1:{self.port}")
         self._on_progress = on_progress
-        command = [sys.executable, "-m", *_ours(), "serve", "--host", "127.0.0.1"]
+        command = [sys.executable, "-m", "lookhear", "serve", "--host", "127.0.0.1"]
         # Whoever ends it is the one who used it: nobody is to be waited for.
         command += ["--port", str(self.port), "--drain-seconds", "0"]
         # Its last lines are for a person, if it fails.
@@ -256,6 +252,15 @@ class ServerProcess(ChildServer):
         super().__init__(
             "the server", command, start_seconds=start_seconds, environment=environment
         )
+
+    def _begun(self) -> list[str]:
+        """It is told to end with us though we be killed; but the system counts a thread for its
+        program, and only the first one lasts as long."""
+        if threading.current_thread() is not threading.main_thread():
+            return self.command
+        told = ["lookhear.commands.ended_with_us", str(os.getpid())]
+        place = self.command.index("serve")
+        return [sys.executable, "-m", *told, *self.command[place:]]
 
     def _answers(self) -> bool:
         try:

@@ -113,19 +113,22 @@ def test_a_child_whose_parent_is_gone_already_does_not_begin() -> None:
     assert (ended.returncode, ended.stdout) == (1, b"")
 
 
-class Unstarted(ServerProcess):
+class Told(ServerProcess):
+    """What would be started is told instead. told: with which arguments, by whichever thread."""
+
     def start(self) -> None:
-        pass
-
-
-def command_of_a_server() -> list[str]:
-    with Unstarted() as process:
-        return process.command
+        self.told = self._begun()
 
 
 def test_a_private_server_is_told_whose_it_is() -> None:
-    module = "lookhear.commands.ended_with_us"
-    assert command_of_a_server()[1:4] == ["-m", module, str(os.getpid())]
-    with ThreadPoolExecutor() as threads:
-        command = threads.submit(command_of_a_server).result()
-    assert command[1:4] == ["-m", "lookhear", "serve"], "it would end with the thread"
+    with Told() as process:
+        told = process.told
+    assert told[1:4] == ["-m", "lookhear.commands.ended_with_us", str(os.getpid())]
+    assert told[4:] == process.command[3:]
+
+
+def test_one_that_another_thread_starts_does_not_end_with_that() -> None:
+    with Told() as process, ThreadPoolExecutor() as threads:
+        threads.submit(process.start).result()
+    assert process.told == process.command
+    assert process.command[1:4] == ["-m", "lookhear", "serve"]
